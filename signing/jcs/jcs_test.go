@@ -1,0 +1,300 @@
+package jcs
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	"sealbridge/spec"
+	"sealbridge/spec/vectors"
+)
+
+func TestOwnVectors(t *testing.T) {
+	var cases []struct {
+		Name, File, Canonical, Path string
+		Word                        spec.Reason
+	}
+	if err := json.Unmarshal(vectors.Own(t, "jcs.json"), &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		v, err := Canonicalize([]byte(c.File))
+		if got := spec.ReasonOf(err); got != c.Word {
+			t.Errorf("%s: word %q, want %q (%v)", c.Name, got, c.Word, err)
+		} else if err == nil && v.String() != c.Canonical {
+			t.Errorf("%s: %s, want %s", c.Name, v, c.Canonical)
+		} else if e, ok := err.(*spec.Error); ok && e.Path != c.Path {
+			t.Errorf("%s: path %q, want %q", c.Name, e.Path, c.Path)
+		}
+		if w, werr := Parse([]byte(c.File)); err != nil && spec.ReasonOf(werr) != c.Word {
+			t.Errorf("%s: the wire says %v %v, a file %s", c.Name, w, werr, c.Word)
+		}
+	}
+}
+
+type suiteCase struct {
+	Name   string
+	Input  []byte
+	Repeat *struct {
+		Head, Unit, Mid, Tail []byte
+		Count                 int
+		TailCount             int `json:"tail_count"`
+	}
+	JCS             string `json:"jcs"`
+	Strict          string
+	Canonical       *string
+	CanonicalSHA256 string `json:"canonical_sha256"`
+	Flags           []string
+	Depth           int
+}
+
+func (c suiteCase) bytes() []byte {
+	if c.Repeat == nil {
+		return c.Input
+	}
+	r := c.Repeat
+	out := append(append([]byte(nil), r.Head...), bytes.Repeat(r.Unit, r.Count)...)
+	return append(append(out, r.Mid...), bytes.Repeat(r.Tail, r.TailCount)...)
+}
+
+// strict says whether our stricter rules (D1) refuse what RFC 8785 accepts.
+func (c suiteCase) strict() bool {
+	for _, f := range c.Flags {
+		if f == "noncharacter" || f == "unsafe_integer" || f == "underflow_to_zero" {
+			return true
+		}
+	}
+	return c.Strict == "reject" || c.Depth > DocumentLimits.Depth
+}
+
+func TestExternalSuites(t *testing.T) {
+	for _, file := range []string{"jsontestsuite/parsing.jsonl", "jsontestsuite/transform.jsonl", "ijson-gateway/cases.jsonl"} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			f, err := os.Open(vectors.External(t, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			lines := bufio.NewScanner(f)
+			lines.Buffer(nil, 64<<20)
+			n := 0
+			for lines.Scan() {
+				var c suiteCase
+				if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+					t.Fatal(err)
+				}
+				n++
+				checkCase(t, c)
+			}
+			if n < 20 {
+				t.Fatalf("%d cases read", n)
+			}
+		})
+	}
+}
+
+func checkCase(t *testing.T, c suiteCase) {
+	in := c.bytes()
+	v, err := Canonicalize(in)
+	wantErr := c.JCS == "reject" || c.strict()
+	switch {
+	case wantErr && err == nil:
+		t.Errorf("%s: accepted", c.Name)
+	case !wantErr && err != nil:
+		if e := err.(*spec.Error); e.Reason != spec.TooLarge {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	case err == nil && c.Canonical != nil && v.String() != *c.Canonical:
+		t.Errorf("%s: %q, want %q", c.Name, v, *c.Canonical)
+	case err == nil && c.CanonicalSHA256 != "":
+		if sum := sha256.Sum256(v.Bytes()); hex.EncodeToString(sum[:]) != c.CanonicalSHA256 {
+			t.Errorf("%s: other bytes", c.Name)
+		}
+	}
+	if w, werr := Parse(in); werr == nil && (err != nil || string(in) != v.String()) {
+		t.Errorf("%s: the wire took %q, a file gave %v", c.Name, w, err)
+	}
+}
+
+func TestRFC8785Pairs(t *testing.T) {
+	dir := vectors.External(t, "jcs")
+	files, _ := filepath.Glob(filepath.Join(dir, "input", "*.json"))
+	if len(files) == 0 {
+		t.Fatal("no pairs")
+	}
+	for _, f := range files {
+		in, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(dir, "output", filepath.Base(f)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Canonicalize(in)
+		if name := filepath.Base(f); name == "structures.json" || name == "values.json" || name == "weird.json" || err == nil {
+			if err == nil && got.String() != string(want) {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+			if err != nil && !strings.Contains(err.Error(), "whole number beyond") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !strings.Contains(err.Error(), "whole number beyond") && !strings.Contains(err.Error(), "characters") {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func TestES6Numbers(t *testing.T) {
+	dir := vectors.External(t, "jcs")
+	for _, name := range []string{"es6-numbers-1000.txt", "es6-numbers-random-1000.txt"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Fields(string(data)) {
+			bits, text, _ := strings.Cut(line, ",")
+			u, err := strconv.ParseUint(bits, 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := formatNumber(math.Float64frombits(u)); got != text {
+				t.Errorf("%s: %s, want %s", bits, got, text)
+			}
+		}
+	}
+}
+
+func TestSameWordAtEveryDoorForDuplicates(t *testing.T) {
+	_, file := Canonicalize([]byte(`{"max_invocations":2,"max_\u0069nvocations":200}`))
+	_, wire := Parse([]byte(`{"max_invocations":2,"max_\u0069nvocations":200}`))
+	if file == nil || wire == nil || file.Error() != wire.Error() {
+		t.Fatalf("file %v, wire %v", file, wire)
+	}
+}
+
+type inner struct {
+	N    int64    `json:"n" rule:"num=0..10"`
+	List []string `json:"list,omitempty" rule:"items=0..2,each.len=1..3"`
+}
+type outer struct {
+	inner
+	Raw  Value  `json:"raw,omitempty" rule:"object"`
+	Null *inner `json:"null"`
+	Word string `json:"word" rule:"enum=a|b"`
+}
+
+func TestDecodeIsStrict(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"n":1,"null":null,"word":"a"}`:                       "",
+		`{"list":[],"n":1,"null":{"n":2},"raw":{},"word":"b"}`: "",
+		`{"n":1,"word":"a"}`:                                   "/null",
+		`{"N":1,"n":1,"null":null,"word":"a"}`:                 "/N",
+		`{"n":11,"null":null,"word":"a"}`:                      "/n",
+		`{"n":1.5,"null":null,"word":"a"}`:                     "/n",
+		`{"n":null,"null":null,"word":"a"}`:                    "/n",
+		`{"n":1,"null":{"n":-1},"word":"a"}`:                   "/null/n",
+		`{"list":["abcd"],"n":1,"null":null,"word":"a"}`:       "/list/0",
+		`{"list":["a",null],"n":1,"null":null,"word":"a"}`:     "/list/1",
+		`{"n":1,"null":null,"raw":[],"word":"a"}`:              "/raw",
+		`{"n":1,"null":null,"word":"c"}`:                       "/word",
+		`{"n":1,"null":null,"word":"a","x":0}`:                 "/x",
+	} {
+		var o outer
+		v, err := Parse([]byte(in))
+		if err != nil {
+			t.Fatalf("%s: %v", in, err)
+		}
+		err = Decode(v, &o)
+		got := ""
+		if e, ok := err.(*spec.Error); ok {
+			got = e.Path
+		}
+		if got != want {
+			t.Errorf("%s: %v, want path %q", in, err, want)
+			continue
+		}
+		if err == nil {
+			if back, err := Encode(o); err != nil || back != v {
+				t.Errorf("%s comes back as %s (%v)", in, back, err)
+			}
+		}
+	}
+}
+
+func TestWithoutAndWithAreInverse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.MapOfN(rapid.String(), rapid.Int64Range(0, 9), 1, 6).Draw(t, "m")
+		v, err := Encode(m)
+		if err != nil {
+			t.Skip()
+		}
+		for name := range m {
+			member, ok := v.Member(name)
+			if !ok {
+				t.Fatalf("%q not in %s", name, v)
+			}
+			cut := v.Without(name)
+			if _, err := Parse(cut.Bytes()); err != nil {
+				t.Fatalf("%s without %q: %s: %v", v, name, cut, err)
+			}
+			if back := cut.With(name, member); back != v {
+				t.Fatalf("%s with %q again: %s", v, name, back)
+			}
+		}
+	})
+}
+
+// FuzzCanonicalize: what is accepted equals an independent canonicaliser's answer and re-encodes to itself.
+func FuzzCanonicalize(f *testing.F) {
+	for _, s := range []string{`{"b":1.50,"a":"é\u0000"}`, `[1e3,-0,"😀"]`, `{"":{"":[]}}`, `"\ud83d\ude00"`, `01`, "\xff"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		v, err := Canonicalize(in)
+		if err != nil {
+			if _, werr := Parse(in); werr == nil {
+				t.Fatalf("the wire took %q: %v", in, err)
+			}
+			return
+		}
+		peer := jsontext.Value(bytes.Clone(in))
+		if err := peer.Canonicalize(); err != nil || string(peer) != v.String() {
+			t.Fatalf("%q: %s, jsontext says %s %v", in, v, peer, err)
+		}
+		if again, err := Parse(v.Bytes()); err != nil || again != v {
+			t.Fatalf("%s does not parse: %v", v, err)
+		}
+		if back, err := Encode(v); err != nil || back != v {
+			t.Fatalf("%s re-encodes to %s", v, back)
+		}
+	})
+}
+
+// BenchmarkRefuse is bar S4: what a refusal costs for a KiB of input.
+func BenchmarkRefuse(b *testing.B) {
+	text := `{"a":"` + strings.Repeat("x", 5000) + `"`
+	for name, in := range map[string]string{"malformed": text, "oversize": strings.Repeat("x", 300<<10), "duplicate": text + `,"a":1}`} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				if _, err := Parse([]byte(in)); err == nil {
+					b.Fatal("accepted")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+package jcs
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// plan is how a struct type is read and written: its fields in canonical order.
+type plan struct{ fields []field }
+
+type field struct {
+	name     string
+	index    []int
+	optional bool
+	rule     *rule
+}
+
+// rule is the parsed `rule` tag of one field.
+type rule struct {
+	lenMin, lenMax, itemMin, itemMax, numMin, numMax int64
+	hasLen, hasItems, hasNum, unique, object         bool
+	enum                                             []string
+	constant                                         string
+	each                                             *rule
+	text                                             string
+}
+
+var plans sync.Map // reflect.Type -> *plan
+
+var (
+	valueType       = reflect.TypeFor[Value]()
+	unmarshalerType = reflect.TypeFor[Unmarshaler]()
+	textType        = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func planOf(t reflect.Type) *plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	p := &plan{}
+	p.add(t, nil)
+	sort.Slice(p.fields, func(i, j int) bool { return nameLess(p.fields[i].name, p.fields[j].name) })
+	plans.Store(t, p)
+	return p
+}
+
+func (p *plan) add(t reflect.Type, at []int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(append([]int(nil), at...), i)
+		tag := f.Tag.Get("json")
+		if f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct {
+			p.add(f.Type, index)
+			continue
+		}
+		if tag == "" || tag == "-" {
+			continue
+		}
+		name, opts, _ := strings.Cut(tag, ",")
+		p.fields = append(p.fields, field{name, index, opts == "omitempty", parseRule(f.Tag.Get("rule"))})
+	}
+}
+
+// parseRule panics on a tag that it does not know: a rule that is not applied must not compile into silence.
+func parseRule(tag string) *rule {
+	if tag == "" {
+		return nil
+	}
+	r := &rule{text: tag}
+	for _, part := range strings.Split(tag, ",") {
+		key, arg, _ := strings.Cut(part, "=")
+		to := r
+		if rest, ok := strings.CutPrefix(key, "each."); ok {
+			if key = rest; r.each == nil {
+				r.each = &rule{text: part}
+			}
+			to = r.each
+		}
+		switch key {
+		case "len":
+			to.lenMin, to.lenMax, to.hasLen = bounds(arg)
+		case "items":
+			to.itemMin, to.itemMax, to.hasItems = bounds(arg)
+		case "num":
+			to.numMin, to.numMax, to.hasNum = bounds(arg)
+		case "unique":
+			to.unique = true
+		case "object":
+			to.object = true
+		case "enum":
+			to.enum = strings.Split(arg, "|")
+		case "const":
+			to.constant = arg
+		default:
+			panic("jcs: unknown rule " + part)
+		}
+	}
+	return r
+}
+
+func bounds(arg string) (lo, hi int64, ok bool) {
+	a, b, _ := strings.Cut(arg, "..")
+	lo, err1 := strconv.ParseInt(a, 10, 64)
+	hi, err2 := strconv.ParseInt(b, 10, 64)
+	if err1 != nil || err2 != nil {
+		panic(fmt.Sprintf("jcs: bad bounds %q", arg))
+	}
+	return lo, hi, true
+}
+
+// check holds a decoded field against its rule.
+func (r *rule) check(f reflect.Value) error {
+	for f.Kind() == reflect.Pointer {
+		if f.IsNil() {
+			return nil
+		}
+		f = f.Elem()
+	}
+	switch {
+	case f.Type() == valueType:
+		if r.object && f.Interface().(Value).Kind() != '{' {
+			return malformed("", "an object")
+		}
+	case f.Kind() == reflect.String:
+		return r.checkText(f.String())
+	case f.CanInt():
+		if n := f.Int(); r.hasNum && (n < r.numMin || n > r.numMax) {
+			return malformed("", r.text)
+		}
+	case f.Kind() == reflect.Slice:
+		return r.checkItems(f)
+	}
+	return nil
+}
+
+func (r *rule) checkText(s string) error {
+	if r.constant != "" && s != r.constant {
+		return malformed("", "must be "+r.constant)
+	}
+	if r.hasLen {
+		n := int64(len(s))
+		if n > r.lenMax || n < r.lenMin {
+			n = int64(len([]rune(s)))
+		}
+		if n < r.lenMin || n > r.lenMax {
+			return malformed("", fmt.Sprintf("%d to %d characters", r.lenMin, r.lenMax))
+		}
+	}
+	if r.enum != nil {
+		for _, e := range r.enum {
+			if s == e {
+				return nil
+			}
+		}
+		return malformed("", "one of "+strings.Join(r.enum, ", "))
+	}
+	return nil
+}
+
+func (r *rule) checkItems(f reflect.Value) error {
+	if n := int64(f.Len()); r.hasItems && (n < r.itemMin || n > r.itemMax) {
+		return malformed("", fmt.Sprintf("%d to %d items", r.itemMin, r.itemMax))
+	}
+	for i := range f.Len() {
+		if r.each != nil {
+			if err := r.each.check(f.Index(i)); err != nil {
+				return at("/"+strconv.Itoa(i), err)
+			}
+		}
+		for k := range i {
+			if r.unique && f.Index(i).Equal(f.Index(k)) {
+				return malformed("/"+strconv.Itoa(i), "items must differ")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package jcs
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"sealbridge/spec"
+)
+
+// tolerant reads a text laid out in any way and says the first rule that it
+// breaks, and where (D2). It is linear in the input.
+func (s *scanner) tolerant() error {
+	if strings.HasPrefix(s.src, "\ufeff") {
+		return malformed("", "byte order mark")
+	}
+	s.space()
+	if err := s.value(); err != nil {
+		return err
+	}
+	s.space()
+	if s.i != len(s.src) {
+		return malformed("", "bytes after the value")
+	}
+	return nil
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.src) {
+		switch s.src[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) value() error {
+	if s.i >= len(s.src) {
+		return malformed("", "ends too early")
+	}
+	if s.values++; s.values > s.lim.Values {
+		return tooLarge("", "%d values", s.lim.Values)
+	}
+	switch s.src[s.i] {
+	case '{':
+		return s.nested(s.object)
+	case '[':
+		return s.nested(s.array)
+	case '"':
+		_, err := s.str()
+		return err
+	case 't', 'f', 'n':
+		if s.word("true") || s.word("false") || s.word("null") {
+			return nil
+		}
+		return malformed("", "not JSON")
+	}
+	return s.num()
+}
+
+func (s *scanner) nested(read func() error) error {
+	if s.depth++; s.depth > s.lim.Depth {
+		return tooLarge("", "depth %d", s.lim.Depth)
+	}
+	s.i++
+	s.space()
+	err := read()
+	s.depth--
+	return err
+}
+
+func (s *scanner) object() error {
+	if s.byte('}') {
+		return nil
+	}
+	seen := map[string]bool{}
+	for {
+		if s.i >= len(s.src) || s.src[s.i] != '"' {
+			return malformed("", "expected a member name")
+		}
+		raw, err := s.str()
+		if err != nil {
+			return err
+		}
+		name := unescape(raw)
+		at := "/" + pointer(name)
+		if seen[name] {
+			return malformed(at, "duplicate member name")
+		}
+		seen[name] = true
+		if s.space(); !s.byte(':') {
+			return malformed(at, "expected a colon")
+		}
+		s.space()
+		if err := s.value(); err != nil {
+			return spec.At(at, err)
+		}
+		s.space()
+		if s.byte('}') {
+			return nil
+		}
+		if !s.byte(',') {
+			return malformed(at, "expected a comma or the end of the object")
+		}
+		s.space()
+	}
+}
+
+func (s *scanner) array() error {
+	if s.byte(']') {
+		return nil
+	}
+	for n := 0; ; n++ {
+		if err := s.value(); err != nil {
+			return spec.At("/"+strconv.Itoa(n), err)
+		}
+		s.space()
+		if s.byte(']') {
+			return nil
+		}
+		if !s.byte(',') {
+			return malformed("/"+strconv.Itoa(n), "expected a comma or the end of the list")
+		}
+		s.space()
+	}
+}
+
+func (s *scanner) num() error {
+	start := s.i
+	s.skipNumber()
+	tok := s.src[start:s.i]
+	if len(tok) > s.lim.Number {
+		return tooLarge("", "number of %d characters", s.lim.Number)
+	}
+	if _, why := number(tok); why != "" {
+		return malformed("", why)
+	}
+	return nil
+}
+
+// str reads a string of RFC 8259 and RFC 7493 and returns what stands between the quotes.
+func (s *scanner) str() (string, error) {
+	s.i++
+	start := s.i
+	for s.i < len(s.src) {
+		c := s.src[s.i]
+		switch {
+		case c == '"':
+			s.i++
+			return s.src[start : s.i-1], nil
+		case c == '\\':
+			if err := s.escape(); err != nil {
+				return "", err
+			}
+		case c < 0x20:
+			return "", malformed("", "control character in a string")
+		case c < utf8.RuneSelf:
+			s.i++
+		default:
+			r, n := utf8.DecodeRuneInString(s.src[s.i:])
+			if r == utf8.RuneError && n == 1 {
+				return "", malformed("", "invalid UTF-8")
+			}
+			if noncharacter(r) {
+				return "", malformed("", "noncharacter")
+			}
+			s.i += n
+		}
+	}
+	return "", malformed("", "string without an end")
+}
+
+func (s *scanner) escape() error {
+	rest := s.src[s.i:]
+	if len(rest) < 2 {
+		return malformed("", "string without an end")
+	}
+	if rest[1] != 'u' {
+		if strings.IndexByte(`"\/bfnrt`, rest[1]) < 0 {
+			return malformed("", "unknown escape")
+		}
+		s.i += 2
+		return nil
+	}
+	r, ok := unit(rest)
+	if !ok {
+		return malformed("", "unknown escape")
+	}
+	s.i += 6
+	if utf16.IsSurrogate(r) {
+		low, ok := unit(rest[6:])
+		if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
+			return malformed("", "lone surrogate")
+		}
+		s.i += 6
+	}
+	if noncharacter(r) {
+		return malformed("", "noncharacter")
+	}
+	return nil
+}
+
+// unit reads \uXXXX at the start of s.
+func unit(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	for i := 2; i < 6; i++ {
+		c := s[i]
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+			return 0, false
+		}
+	}
+	return hex4(s[2:6]), true
+}
+
+// pointer escapes a name for a JSON pointer (RFC 6901) and bounds it, because it came from input.
+func pointer(name string) string {
+	if len(name) > 64 {
+		name = strings.ToValidUTF8(name[:64], "") + "…"
+	}
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

@@ -1,0 +1,281 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sealbridge/manifest"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// Decide is Contract, then the owner's rules, which only narrow: they refuse,
+// they add a gate, they add a cost. Of what the other side said it is Contract.
+func (p Policy) Decide(c Case) Decision {
+	d := Contract(c)
+	if d.Outcome == Deny {
+		return d
+	}
+	l, bad := read(c)
+	if bad != nil {
+		return *bad
+	}
+	if !l.own {
+		return d
+	}
+	r := p.rule(l)
+	if r.refused != nil {
+		return *r.refused
+	}
+	if d.Outcome == Allow && d.Consent == nil && r.gate != nil {
+		d = l.gates(r.gate)
+	}
+	switch d.Outcome {
+	case Hold:
+		d = p.ask(l, d)
+	case Allow:
+		d.Moves = append(d.Moves, r.moves...)
+		if _, err := l.Ledger.Apply(d.Moves...); err != nil {
+			d = deny("B8", spec.ReasonOf(err), "", limitOf(err))
+		}
+	}
+	if d.Section == "" && r.section != "" {
+		d.Section, d.Index = r.section, r.index
+		if d.Rule == "" || d.Outcome == Hold && d.Gate.Added {
+			d.Rule = r.name
+		}
+	}
+	return d
+}
+
+// ruling is what the owner's rules say of a case that the law lets pass.
+type ruling struct {
+	name, section string
+	index         int
+	refused       *Decision
+	gate          *Gate // where the law asks for none
+	moves         []Move
+}
+
+func (r *ruling) refuse(reason spec.Reason, path, limit string) ruling {
+	d := deny(r.name, reason, path, limit)
+	d.Section, d.Index = r.section, r.index
+	if r.section == "" {
+		d.Index = -1
+	}
+	r.refused = &d
+	return *r
+}
+
+// rule finds the rule for what our own side would say. What ends or refuses
+// work needs none: nobody is held in a task by a policy.
+func (p Policy) rule(l *law) ruling {
+	switch f := l.fact.(type) {
+	case manifest.Proposed:
+		return p.outgoing(l)
+	case manifest.Accepted:
+		return p.incoming(l, f)
+	case manifest.Asked, manifest.Answered:
+		return p.amendment(l)
+	}
+	return ruling{index: -1}
+}
+
+// stranger refuses a contact that no person has confirmed (K2).
+func (r *ruling) stranger(l *law, section string) bool {
+	if l.Contact.Blocked || !l.Contact.Confirmed || l.Contact.Owner != l.other() {
+		r.name, r.section = "K2", ""
+		r.refuse(spec.PolicyDenied, "", "a contact that is confirmed and not blocked")
+		return true
+	}
+	r.section = section
+	return false
+}
+
+func (p Policy) outgoing(l *law) (r ruling) {
+	if r.stranger(l, "outgoing") {
+		return r
+	}
+	for i, o := range p.Outgoing {
+		if !o.To.has(l.Contact.Name) || o.Agent != "" && o.Agent != l.Caller {
+			continue
+		}
+		r.name, r.index = o.Name, i
+		if o.Then != ThenAsk {
+			return r.refuse(spec.PolicyDenied, "", "")
+		}
+		for k, file := range l.Files {
+			if !slices.Contains(l.NamedFiles, file) && !maySend(o.MaySend, file) {
+				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/inputs/%d", k), "may_send")
+			}
+		}
+		for k, check := range l.m.Verification.Checks {
+			if check.Kind == "deterministic_command" && !slices.Contains(p.Checks, check.Target) {
+				r.name, r.section = "M6", "checks"
+				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/verification/checks/%d/target", k), "a command in checks")
+			}
+		}
+		return r.taken(l, o.AtMost, o.PerDay, o.AtOnce)
+	}
+	return r.none("outgoing")
+}
+
+func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
+	if r.stranger(l, "incoming") {
+		return r
+	}
+	for i, in := range p.Incoming {
+		if !in.From.has(l.Contact.Name) || len(in.Tasks) > 0 && !slices.Contains(in.Tasks, l.m.Task.TaskType) {
+			continue
+		}
+		r.name, r.index = in.Name, i
+		switch {
+		case in.Then != ThenAsk:
+			return r.refuse(spec.PolicyDenied, "", "")
+		case in.Agent != "" && in.Agent != l.Caller:
+			return r.refuse(spec.PolicyDenied, "", "agent")
+		case f.Isolation.Enforced == enforcedByGateway && !slices.Contains(l.Isolation, f.Isolation.Level):
+			return r.refuse(spec.UnsupportedIsolation, "/body/isolation/level", "what this gateway enforces")
+		}
+		return r.taken(l, in.AtMost, in.PerDay, in.AtOnce)
+	}
+	return r.none("incoming")
+}
+
+// none: what no rule fits is refused.
+func (r *ruling) none(section string) ruling {
+	r.name, r.section, r.index = "no rule of "+section+" fits", section, -1
+	return r.refuse(spec.PolicyDenied, "", "")
+}
+
+// taken holds a contract against the bounds of its rule and asks (B8).
+func (r *ruling) taken(l *law, most AtMost, day PerDay, once *int64) ruling {
+	if path, limit, over := most.over(l.m); over {
+		return r.refuse(spec.PolicyDenied, path, limit)
+	}
+	key, contact, on := l.parties()
+	hold := TaskHold(key)
+	count := func(k AccountKind, day string, limit *int64, amount int64) bool {
+		if limit == nil {
+			return true
+		}
+		a := ContactAccount(k, contact, l.Role, day)
+		b := l.Ledger.Of(a)
+		if b.Committed+b.Reserved()+amount > *limit {
+			return false
+		}
+		r.moves = append(r.moves, Move{Op: SetLimit, Account: a, Amount: *limit}, Move{Op: Reserve, Account: a, Hold: hold, Amount: amount})
+		return true
+	}
+	lim := l.m.Budget.Limits()
+	switch {
+	case !count(OpenTasks, "", once, 1):
+		return r.refuse(spec.Quota, "", "at_once")
+	case !count(DayTasks, on, figure(day.Tasks), 1):
+		return r.refuse(spec.Quota, "", "per_day/tasks")
+	case !count(DayInput, on, figure(day.InputTokens), lim.InputTokens):
+		return r.refuse(spec.Quota, "", "per_day/input_tokens")
+	case !count(DayOutput, on, figure(day.OutputTokens), lim.OutputTokens):
+		return r.refuse(spec.Quota, "", "per_day/output_tokens")
+	case !count(DayCalls, on, figure(day.ToolCalls), lim.ToolInvocations):
+		return r.refuse(spec.Quota, "", "per_day/tool_calls")
+	}
+	g := l.gate(manifest.ContractGate, ContractSubject(l.payload))
+	g.Added = true
+	r.gate = &g
+	return *r
+}
+
+func figure(a *Amount) *int64 { return (*int64)(a) }
+
+// over says which figure of a contract passes the rule's bound.
+func (m AtMost) over(c manifest.TaskManifest) (path, limit string, over bool) {
+	b := c.Budget
+	for _, x := range []struct {
+		have  int64
+		bound *Amount
+		name  string
+		path  string
+	}{
+		{b.MaxInputTokens, m.InputTokens, "input_tokens", "/budget/maxInputTokens"},
+		{b.MaxOutputTokens, m.OutputTokens, "output_tokens", "/budget/maxOutputTokens"},
+		{b.MaxToolInvocations, m.ToolCalls, "tool_calls", "/budget/maxToolInvocations"},
+	} {
+		if x.bound != nil && x.have > int64(*x.bound) {
+			return x.path, fmt.Sprintf("at_most/%s %d", x.name, *x.bound), true
+		}
+	}
+	if m.Time != nil && time.Duration(b.MaxWallClockSeconds)*time.Second > time.Duration(*m.Time) {
+		return "/budget/maxWallClockSeconds", "at_most/time " + m.Time.String(), true
+	}
+	if m.DelegationDepth != nil && c.Permissions.MaxDelegationDepth > *m.DelegationDepth {
+		return "/permissions/maxDelegationDepth", fmt.Sprintf("at_most/delegation_depth %d", *m.DelegationDepth), true
+	}
+	return "", "", false
+}
+
+// amendment holds a changed contract against the bounds of the contact's rule.
+// A yes always needs a person, whether or not the manifest names the gate.
+func (p Policy) amendment(l *law) (r ruling) {
+	r.index = -1
+	change, base, yes := l.change()
+	if change == nil {
+		return r
+	}
+	if r.stranger(l, "") {
+		return r
+	}
+	m := l.m
+	if b := change.Budget; b != nil {
+		m.Budget.MaxInputTokens, m.Budget.MaxOutputTokens = b.InputTokens, b.OutputTokens
+		m.Budget.MaxToolInvocations, m.Budget.MaxWallClockSeconds = b.ToolInvocations, b.WallClockSeconds
+	}
+	most, ok := p.boundsFor(l, &r)
+	if !ok {
+		return r.none(sectionOf(l.Role))
+	}
+	if path, limit, over := most.over(m); over {
+		return r.refuse(spec.PolicyDenied, path, limit)
+	}
+	if yes {
+		g := l.gate(AmendmentGate(*change), AmendmentSubject(base.of, *change, base.first))
+		g.Added = true
+		r.gate = &g
+	}
+	return r
+}
+
+func sectionOf(r manifest.Role) string {
+	if r == manifest.Requester {
+		return "outgoing"
+	}
+	return "incoming"
+}
+
+// boundsFor finds the bounds of the first rule that fits the contact.
+func (p Policy) boundsFor(l *law, r *ruling) (AtMost, bool) {
+	r.section = sectionOf(l.Role)
+	if l.Role == manifest.Requester {
+		for i, o := range p.Outgoing {
+			if o.To.has(l.Contact.Name) && (o.Agent == "" || o.Agent == l.Caller) {
+				r.name, r.index = o.Name, i
+				return o.AtMost, o.Then == ThenAsk
+			}
+		}
+		return AtMost{}, false
+	}
+	for i, in := range p.Incoming {
+		if in.From.has(l.Contact.Name) && (len(in.Tasks) == 0 || slices.Contains(in.Tasks, l.m.Task.TaskType)) {
+			r.name, r.index = in.Name, i
+			return in.AtMost, in.Then == ThenAsk
+		}
+	}
+	return AtMost{}, false
+}
+
+// proposal is the manifest of a proposal; empty if it cannot be read.
+func proposal(p manifest.Proposed) (m manifest.TaskManifest) {
+	_ = jcs.Decode(p.Manifest, &m)
+	return m
+}

@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"sealbridge/manifest"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// required is the gate that the contract puts before the event; nil for none (G1).
+func (l *law) required() *Gate {
+	switch f := l.fact.(type) {
+	case manifest.Proposed, manifest.Accepted:
+		return l.named(manifest.ContractGate, ContractSubject(l.payload))
+	case manifest.Asked:
+		if f.Amendment != nil {
+			return l.named(AmendmentGate(*f.Amendment), AmendmentSubject(f.Contract, *f.Amendment, nil))
+		}
+	case manifest.Answered:
+		if a, ok := l.view.Ask(f.Ask); ok && f.Yes && a.Amendment != nil {
+			return l.named(AmendmentGate(*a.Amendment), AmendmentSubject(a.Base, *a.Amendment, orNil(a.Decision)))
+		}
+	case manifest.Completed:
+		g := l.gate(manifest.DeliveryGate, deliverySubject(f.Delivery, f.Report))
+		mode := l.m.Verification.Mode
+		if mode == "human_in_the_loop" || mode == "hybrid" || l.m.HITLPolicy.Names(manifest.DeliveryGate) || l.reviewed() {
+			return &g // V3: even where the manifest does not list it
+		}
+	}
+	return nil
+}
+
+// reviewed says whether a check of the contract is a person's.
+func (l *law) reviewed() bool {
+	for _, c := range l.m.Verification.Checks {
+		if c.Kind == humanReview {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *law) gate(g manifest.Gate, subject signing.Digest) Gate {
+	owner := l.m.Requester.OwnerDid
+	if l.author == manifest.Worker && l.m.Worker != nil {
+		owner = l.m.Worker.OwnerDid
+	}
+	return Gate{Gate: g, Side: l.author, Owner: owner, Contract: l.contract.Digest, Subject: subject}
+}
+
+func (l *law) named(g manifest.Gate, subject signing.Digest) *Gate {
+	if !l.m.HITLPolicy.Names(g) {
+		return nil
+	}
+	out := l.gate(g, subject)
+	return &out
+}
+
+func orNil(d signing.Digest) *signing.Digest {
+	if d.IsZero() {
+		return nil
+	}
+	return &d
+}
+
+// gates answers for a gate that must be there: allowed with its consent, held
+// where our owner can still give it, refused where another did not.
+func (l *law) gates(g *Gate) Decision {
+	allow := Decision{Outcome: Allow, Index: -1, Moves: l.moves()}
+	if _, err := l.Ledger.Apply(allow.Moves...); err != nil {
+		return deny("B2", spec.ReasonOf(err), "", limitOf(err))
+	}
+	if g == nil {
+		return allow
+	}
+	inside := decisionIn(l.fact)
+	for i := range l.Consents {
+		k := l.Consents[i]
+		if !k.satisfies(*g, l.At) || inside != nil && signing.DigestOf(inside.Bytes()) != k.Decision {
+			continue
+		}
+		if inside == nil && !l.own {
+			break // G11: whoever acts on a gate has the decision in its chain
+		}
+		allow.Consent = &k
+		return allow
+	}
+	if l.own && inside == nil {
+		return Decision{Outcome: Hold, Rule: "G1", Index: -1, Reason: spec.GateOpen, Gate: g}
+	}
+	return deny("G1", spec.GateOpen, "/body/decision", string(g.Gate))
+}
+
+// decisionIn is the gate-decision that the event carries, or nil.
+func decisionIn(f manifest.Fact) *jcs.Value {
+	switch f := f.(type) {
+	case manifest.Proposed:
+		return f.Decision
+	case manifest.Accepted:
+		return f.Decision
+	case manifest.Asked:
+		return f.Decision
+	case manifest.Answered:
+		return f.Decision
+	case manifest.Completed:
+		return f.Decision
+	}
+	return nil
+}

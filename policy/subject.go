@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"sealbridge/manifest"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+)
+
+// A subject digest is the SHA-256 of the canonical JSON of {gate, …parts}: what
+// a person said yes to (G2). Each part that a version does not know yet is
+// there and empty, so that it cannot be slipped in later. What cannot be
+// written canonically has the zero digest, which nothing satisfies.
+
+func subject(parts any) signing.Digest {
+	v, err := jcs.Encode(parts)
+	if err != nil {
+		return signing.Digest{}
+	}
+	return signing.DigestOf(v.Bytes())
+}
+
+// ContractSubject is the manifest's payload, with the passes and standing grants in play.
+func ContractSubject(payload jcs.Value) signing.Digest {
+	return subject(struct {
+		Gate     string           `json:"gate"`
+		Manifest jcs.Value        `json:"manifest"`
+		Passes   []signing.Digest `json:"passes"`
+		Standing []signing.Digest `json:"standing"`
+	}{string(manifest.ContractGate), payload, []signing.Digest{}, []signing.Digest{}})
+}
+
+// DeliverySubject is the delivery, by the digest of its canonical JSON, and the
+// report on it, in full.
+func DeliverySubject(d manifest.Delivery, r manifest.Report) signing.Digest {
+	v, err := jcs.Encode(d)
+	if err != nil {
+		return signing.Digest{}
+	}
+	return deliverySubject(signing.DigestOf(v.Bytes()), r)
+}
+
+// deliverySubject serves those who hold only the delivery's digest.
+func deliverySubject(d signing.Digest, r manifest.Report) signing.Digest {
+	return subject(struct {
+		Gate     string          `json:"gate"`
+		Delivery signing.Digest  `json:"delivery"`
+		Report   manifest.Report `json:"report"`
+	}{string(manifest.DeliveryGate), d, r})
+}
+
+// AmendmentSubject is an amendment on its base contract. first is the digest of
+// the asker's gate-decision, which the second decision names; nil for the asker
+// itself and where the asker needed none (H10).
+func AmendmentSubject(base signing.Digest, a manifest.Amendment, first *signing.Digest) signing.Digest {
+	return subject(struct {
+		Gate      string             `json:"gate"`
+		Contract  signing.Digest     `json:"contract"`
+		Amendment manifest.Amendment `json:"amendment"`
+		First     *signing.Digest    `json:"first"`
+	}{string(AmendmentGate(a)), base, a, first})
+}
+
+// AmendmentGate is the gate of an amendment: overrun for one that changes the
+// budget only, contract for the rest (H10).
+func AmendmentGate(a manifest.Amendment) manifest.Gate {
+	if a.Budget != nil && a.Deadline == nil && a.MaxRetries == nil && len(a.Withdraw) == 0 {
+		return manifest.BudgetGate
+	}
+	return manifest.ContractGate
+}
+
+// Effect is one call that reaches outside (G2, X1).
+type Effect struct {
+	Agent     string    `json:"agent"`
+	Tool      string    `json:"tool"`
+	Resources []string  `json:"resources"`
+	Arguments jcs.Value `json:"arguments"`
+	CallID    string    `json:"callId"`
+}
+
+// EffectSubject is agent, tool, computed resources, canonical arguments and call id.
+func EffectSubject(e Effect) signing.Digest {
+	if e.Resources == nil {
+		e.Resources = []string{}
+	}
+	return subject(struct {
+		Gate   string `json:"gate"`
+		Effect Effect `json:"effect"`
+	}{string(manifest.EffectGate), e})
+}

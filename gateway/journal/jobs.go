@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+)
+
+// Job is something owed from a time on: repeatable, and gone when done. Owing a
+// thing twice is owing it once.
+type Job struct {
+	Kind, Key string
+	Due       time.Time
+	Body      []byte
+	Begun     bool // dispatched, and no end recorded yet
+	Tries     int
+}
+
+// Owe adds a job. One of that kind and key that is there already stays, with
+// the earlier of the two times.
+func (tx *Tx) Owe(jb Job) error {
+	if jb.Body == nil {
+		jb.Body = []byte{}
+	}
+	return tx.exec(`INSERT INTO jobs VALUES (?, ?, ?, 0, 0, ?)
+		ON CONFLICT DO UPDATE SET due = min(due, excluded.due), body = excluded.body`, jb.Kind, jb.Key, jb.Due.UnixNano(), jb.Body)
+}
+
+// Settle ends a job.
+func (tx *Tx) Settle(kind, key string) error {
+	return tx.exec("DELETE FROM jobs WHERE kind = ? AND key = ?", kind, key)
+}
+
+// Postpone puts a job off until due and counts the try; it is no longer begun.
+func (tx *Tx) Postpone(kind, key string, due time.Time) error {
+	return tx.exec("UPDATE jobs SET due = ?, begun = 0, tries = tries + 1 WHERE kind = ? AND key = ?", due.UnixNano(), kind, key)
+}
+
+// Begin marks a job as dispatched. After a crash it is still marked: what
+// happened in between is unknown.
+func (tx *Tx) Begin(kind, key string) error {
+	return tx.exec("UPDATE jobs SET begun = 1 WHERE kind = ? AND key = ?", kind, key)
+}
+
+// Due returns up to limit jobs that are due and not begun, earliest first, and
+// the time of the next one after those (zero: none waits).
+func (tx *Tx) Due(at time.Time, limit int) (due []Job, next time.Time, err error) {
+	if due, err = tx.jobs("WHERE begun = 0 AND due <= ? ORDER BY due, kind, key LIMIT ?", at.UnixNano(), limit); err != nil {
+		return nil, time.Time{}, err
+	}
+	var n int64
+	err = tx.sql.QueryRowContext(tx.ctx, "SELECT due FROM jobs WHERE begun = 0 AND due > ? ORDER BY due LIMIT 1", at.UnixNano()).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return due, time.Time{}, nil
+	}
+	return due, time.Unix(0, n).UTC(), disk(err)
+}
+
+// Jobs returns every job of a kind, begun or not.
+func (tx *Tx) Jobs(kind string) ([]Job, error) { return tx.jobs("WHERE kind = ? ORDER BY key", kind) }
+
+// JobOf returns one job.
+func (tx *Tx) JobOf(kind, key string) (Job, bool, error) {
+	js, err := tx.jobs("WHERE kind = ? AND key = ?", kind, key)
+	if err != nil || len(js) == 0 {
+		return Job{}, false, err
+	}
+	return js[0], true, nil
+}
+
+func (tx *Tx) jobs(where string, args ...any) (out []Job, err error) {
+	rows, err := tx.sql.QueryContext(tx.ctx, "SELECT kind, key, due, begun, tries, body FROM jobs "+where, args...)
+	if err != nil {
+		return nil, disk(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var jb Job
+		var due int64
+		if err := rows.Scan(&jb.Kind, &jb.Key, &due, &jb.Begun, &jb.Tries, &jb.Body); err != nil {
+			return nil, err
+		}
+		jb.Due = time.Unix(0, due).UTC()
+		out = append(out, jb)
+	}
+	return out, disk(rows.Err())
+}

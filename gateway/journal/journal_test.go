@@ -1,0 +1,361 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var counter = NewTable[int]("counter")
+
+func open(t testing.TB, path string) *Journal {
+	t.Helper()
+	j, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func add(key string, n int) func(*Tx) error {
+	return func(tx *Tx) error {
+		if _, err := tx.Append(Record{Kind: "add", Key: key, At: time.Unix(1, 0), Body: fmt.Append(nil, n)}); err != nil {
+			return err
+		}
+		v, _, err := counter.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		return counter.Put(tx, key, "all", v+n)
+	}
+}
+
+func value(t testing.TB, j *Journal, key string) (v int) {
+	t.Helper()
+	if err := j.View(context.Background(), func(tx *Tx) (err error) { v, _, err = counter.Get(tx, key); return err }); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestEveryAcknowledgedTurnIsThereAndNoLockErrorReachesACaller(t *testing.T) { // B024
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "j.db")} {
+		j := open(t, path)
+		var wg sync.WaitGroup
+		for w := range 16 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for i := range 25 {
+					if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+						t.Errorf("turn: %v", err)
+					}
+					if w%4 == 0 && i%5 == 0 {
+						value(t, j, "k")
+					}
+				}
+			}()
+		}
+		wg.Wait()
+		if got := value(t, j, "k"); got != 400 || j.Head() != 400 {
+			t.Errorf("%q: counted %d, head %d, want 400", path, got, j.Head())
+		}
+		if err := j.Verify(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOneTurnFailsAlone(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "j.db"))
+	boom := errors.New("boom")
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			err := j.Turn(context.Background(), func(tx *Tx) error {
+				if err := add("k", 1)(tx); err != nil {
+					return err
+				}
+				switch i % 3 {
+				case 0:
+					return boom
+				case 1:
+					panic("turn of another kind")
+				}
+				return nil
+			})
+			if (err == nil) != (i%3 == 2) {
+				t.Errorf("turn %d: %v", i, err)
+			}
+		}()
+	}
+	wg.Wait()
+	if got := value(t, j, "k"); got != 20 || j.Head() != 20 {
+		t.Fatalf("counted %d, head %d, want 20", got, j.Head())
+	}
+}
+
+func TestViewCannotWrite(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "j.db"))
+	if err := j.View(context.Background(), add("k", 1)); err == nil {
+		t.Fatal("a view wrote")
+	}
+}
+
+func TestVerifyNamesAChangedRecordAndACutTail(t *testing.T) { // B023
+	for what, sql := range map[string]string{
+		"changed": "UPDATE records SET body = x'00' WHERE seq = 3", "middle gone": "DELETE FROM records WHERE seq = 3",
+		"tail gone": "DELETE FROM records WHERE seq > 8", "head gone": "DELETE FROM records WHERE seq < 3", "time": "UPDATE records SET at = 7 WHERE seq = 5",
+	} {
+		j := open(t, filepath.Join(t.TempDir(), "j.db"))
+		for range 10 {
+			if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Verify(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.write.Exec(sql); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Verify(context.Background()); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestDiskFullIsCleanAndPasses(t *testing.T) { // F3
+	j := open(t, filepath.Join(t.TempDir(), "j.db"))
+	if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	var pages int
+	if err := j.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+2)); err != nil {
+		t.Fatal(err)
+	}
+	big := func(tx *Tx) error {
+		_, err := tx.Append(Record{Kind: "big", Key: "big", Body: make([]byte, 1<<20)})
+		return err
+	}
+	if err := j.Turn(context.Background(), big); !errors.Is(err, ErrFull) {
+		t.Fatalf("full disk: %v, want ErrFull", err)
+	}
+	if got := value(t, j, "k"); got != 1 || j.Head() != 1 {
+		t.Fatalf("after a refused turn: %d, head %d", got, j.Head())
+	}
+	if _, err := j.write.Exec("PRAGMA max_page_count = 1000000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Turn(context.Background(), big); err != nil {
+		t.Fatalf("with space again: %v", err)
+	}
+	if err := j.Verify(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJobsAreOwedOnceAndSurvive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	j := open(t, path)
+	at := time.Unix(100, 0)
+	err := j.Turn(context.Background(), func(tx *Tx) error {
+		return errors.Join(tx.Owe(Job{Kind: "send", Key: "a", Due: at.Add(time.Hour)}), tx.Owe(Job{Kind: "send", Key: "a", Due: at}),
+			tx.Owe(Job{Kind: "send", Key: "b", Due: at.Add(time.Second)}), tx.Owe(Job{Kind: "run", Key: "a", Due: at}), tx.Begin("run", "a"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	j = open(t, path)
+	err = j.View(context.Background(), func(tx *Tx) error {
+		due, next, err := tx.Due(at, 10)
+		if err != nil {
+			return err
+		}
+		if len(due) != 1 || due[0].Key != "a" || due[0].Kind != "send" || !next.Equal(at.Add(time.Second)) {
+			t.Errorf("due %v, next %v", due, next)
+		}
+		if run, err := tx.Jobs("run"); err != nil || len(run) != 1 || !run[0].Begun {
+			t.Errorf("a begun job after a start: %v %v", run, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRebuildMakesTheTablesThatTheTurnsMade(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		j, err := Open("")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer j.Close()
+		keys := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 12).Draw(rt, "keys")
+		for i, k := range keys {
+			if err := j.Turn(context.Background(), add(k, i)); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		dump := func() (out string) {
+			j.View(context.Background(), func(tx *Tx) error {
+				rows, err := counter.All(tx)
+				out = fmt.Sprint(rows, err)
+				return nil
+			})
+			return out
+		}
+		before := dump()
+		err = j.Rebuild(context.Background(), func(tx *Tx, r Record) error {
+			var n int
+			fmt.Sscan(string(r.Body), &n)
+			v, _, err := counter.Get(tx, r.Key)
+			return errors.Join(err, counter.Put(tx, r.Key, "all", v+n))
+		})
+		if err != nil || dump() != before {
+			rt.Fatalf("%s, rebuilt %s (%v)", before, dump(), err)
+		}
+	})
+}
+
+func TestWaitInFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := Open("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*24*time.Hour)
+		defer cancel()
+		if _, err := j.Wait(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait on nothing: %v", err)
+		}
+		go j.Turn(context.Background(), add("k", 1))
+		if head, err := j.Wait(context.Background(), 0); err != nil || head != 1 {
+			t.Errorf("Wait = %d, %v", head, err)
+		}
+	})
+}
+
+func TestClosedJournalRefuses(t *testing.T) {
+	j := open(t, "")
+	j.Close()
+	if err := j.Turn(context.Background(), add("k", 1)); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	if _, err := j.Wait(context.Background(), 0); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+func TestAnotherFileIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "j.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := Open(path); err == nil {
+		j.Close()
+		t.Fatal("opened a file that is no journal")
+	}
+}
+
+// TestSIGKILLLosesNothingAcknowledged starts itself as a writer that prints
+// each acknowledged turn, and kills it.
+func TestSIGKILLLosesNothingAcknowledged(t *testing.T) {
+	if path := os.Getenv("JOURNAL_CHILD"); path != "" {
+		child(path)
+	}
+	path := filepath.Join(t.TempDir(), "j.db")
+	acked := 0
+	for range 8 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSIGKILLLosesNothingAcknowledged$")
+		cmd.Env = append(os.Environ(), "JOURNAL_CHILD="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for n := 0; lines.Scan(); n++ {
+			acked++
+			if n == 120 {
+				cmd.Process.Kill()
+			}
+		}
+		cmd.Wait()
+	}
+	j := open(t, path)
+	if err := j.Verify(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, j, "k"); got < acked || int(j.Head()) != got || acked == 0 {
+		t.Fatalf("%d acknowledged, %d there, head %d", acked, got, j.Head())
+	}
+}
+
+func child(path string) {
+	j, err := Open(path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var mu sync.Mutex
+	for range 8 {
+		go func() {
+			for {
+				if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+					os.Exit(1)
+				}
+				mu.Lock()
+				fmt.Println("acked")
+				mu.Unlock()
+			}
+		}()
+	}
+	select {}
+}
+
+func BenchmarkTurn(b *testing.B) {
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			j := open(b, filepath.Join(b.TempDir(), "j.db"))
+			b.SetParallelism(callers / 2)
+			if callers == 1 {
+				for b.Loop() {
+					if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				return
+			}
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

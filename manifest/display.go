@@ -55,6 +55,9 @@ func visible(r rune) bool {
 	if r == ' ' {
 		return true
 	}
+	if r == '⟨' || r == '⟩' || r == '\u2800' { // our own brackets would forge a spelling; the blank Braille pattern is no letter
+		return false
+	}
 	return unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Cf, r) &&
 		!unicode.Is(unicode.Co, r) && !unicode.Is(unicode.Variation_Selector, r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
@@ -143,6 +146,9 @@ func ParseInviteToken(token string) (*Invite, Signed, error) {
 	inv, ok := s.doc.(*Invite)
 	if !ok {
 		return nil, Signed{}, spec.Refuse(spec.UnknownType, "/type", "K1: an invite")
+	}
+	if err := within("/expiresAt", s.marks[0].At, inv.ExpiresAt, maxInviteTerm, "K1: 30 days at most"); err != nil {
+		return nil, Signed{}, err
 	}
 	return inv, s, nil
 }

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"strings"
-	"time"
 
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
@@ -172,7 +171,14 @@ func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) {
 		}
 		s.marks = append(s.marks, Mark{w.Role, by, w.At})
 	}
-	return s, s.read()
+	err := s.read()
+	if e, ok := s.doc.(*Event); ok && err == nil {
+		err = openProposal(e, k)
+	}
+	if err != nil {
+		return Signed{}, err
+	}
+	return s, nil
 }
 
 func (s *Signed) read() (err error) {
@@ -194,11 +200,29 @@ func (s *Signed) read() (err error) {
 	return err
 }
 
+// openProposal holds the requester's block inside a proposed event: its
+// arithmetic, and that the event is about the contract that it carries.
+func openProposal(e *Event, k *signing.Keys) error {
+	p, ok := e.Body.Fact.(Proposed)
+	if !ok {
+		return nil
+	}
+	m, err := OpenManifest(p.Manifest, p.Signature, Requester, k)
+	switch {
+	case err != nil:
+		return spec.At("/body", err)
+	case p.Signature.PayloadDigest != e.ManifestDigest:
+		return spec.Refuse(spec.BadDigest, "/manifestDigest", "S8")
+	case m.TaskID != e.TaskID:
+		return refuse("/taskId", "H: that of the manifest")
+	case m.Requester.AgentDid != e.Author:
+		return spec.Refuse(spec.WrongSigner, "/author", "S6: the requester's agent")
+	}
+	return nil
+}
+
 // ReadManifest reads a manifest, signed or not, and holds it against M1–M8.
 func ReadManifest(v jcs.Value) (m TaskManifest, err error) {
-	if len(v.String()) > jcs.ManifestLimits.Bytes {
-		return m, spec.Refuse(spec.TooLarge, "", "192 KiB")
-	}
 	if _, err := jcs.ParseWithin(v.Bytes(), jcs.ManifestLimits); err != nil {
 		return m, err
 	}
@@ -206,70 +230,6 @@ func ReadManifest(v jcs.Value) (m TaskManifest, err error) {
 		return m, err
 	}
 	return m, m.check()
-}
-
-// Sign says d by a key of ours: its bytes are what Open reads. It counts as
-// verified because we know ourselves; whose it is, [Trust.Admit] says again.
-func Sign(d Document, by signing.Signer, at time.Time) (Verified, error) {
-	payload, err := jcs.Encode(d)
-	if err != nil {
-		return Verified{}, err
-	}
-	block, err := signing.Sign(payload, d.context(), by, at)
-	if err != nil {
-		return Verified{}, err
-	}
-	v, err := jcs.Encode(block)
-	if err != nil {
-		return Verified{}, err
-	}
-	s, err := OpenValue(payload.With("signature", v), nil)
-	return Verified{Signed: s}, err
-}
-
-// SignManifest makes one side's block for a contract, and the payload that it is over.
-func SignManifest(m TaskManifest, role Role, by signing.Signer, at time.Time) (signing.Block, jcs.Value, error) {
-	m.Signatures = nil
-	payload, err := jcs.Encode(m)
-	if err != nil {
-		return signing.Block{}, payload, err
-	}
-	if _, err := ReadManifest(payload); err != nil {
-		return signing.Block{}, payload, err
-	}
-	b, err := signing.Sign(payload, manifestContext(role), by, at)
-	return b, payload, err
-}
-
-func manifestContext(role Role) signing.Context {
-	if role == Worker {
-		return signing.WorkerManifest
-	}
-	return signing.RequesterManifest
-}
-
-// Assemble is the manifest with the blocks that are there: what a bundle shows.
-func Assemble(payload jcs.Value, requester, worker *signing.Block) (jcs.Value, error) {
-	pair, err := jcs.Encode(SignaturePair{requester, worker})
-	if err != nil {
-		return jcs.Value{}, err
-	}
-	return payload.With("signatures", pair), nil
-}
-
-// OpenManifest reads the payload and one side's block inside a proposed or accepted event.
-func OpenManifest(payload jcs.Value, b signing.Block, role Role, k *signing.Keys) (TaskManifest, error) {
-	if _, ok := payload.Member("signatures"); ok {
-		return TaskManifest{}, spec.Refuse(spec.Malformed, "/signatures", "a payload has none")
-	}
-	if err := k.Verify(payload, manifestContext(role), b); err != nil {
-		return TaskManifest{}, spec.At("/signature", err)
-	}
-	if !isParty(payload, role, b.SignerDid.String()) {
-		return TaskManifest{}, spec.Refuse(spec.WrongSigner, "/signature/signerDid", "S6")
-	}
-	m, err := ReadManifest(payload)
-	return m, spec.At("/manifest", err)
 }
 
 // namesSigner holds the members that name the author against who signed (S6).

@@ -47,8 +47,8 @@ type Refusal struct {
 	To              signing.DID    `json:"to"`
 	Digest          signing.Digest `json:"digest"` // of the document refused
 	Reason          string         `json:"reason" rule:"len=1..64"`
-	Path            string         `json:"path,omitempty" rule:"len=0..500"`
-	Limit           string         `json:"limit,omitempty" rule:"len=0..200"`
+	Path            string         `json:"path,omitempty" rule:"len=1..500"`
+	Limit           string         `json:"limit,omitempty" rule:"len=1..200"`
 	At              signing.Time   `json:"at"`
 	Revocations     RevocationMark `json:"revocations"`
 }

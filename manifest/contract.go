@@ -28,13 +28,13 @@ type TaskManifest struct {
 type Party struct {
 	OwnerDid      signing.DID `json:"ownerDid"`
 	AgentDid      signing.DID `json:"agentDid"`
-	DisplayName   string      `json:"displayName,omitempty" rule:"len=0..100"`
-	RelayEndpoint string      `json:"relayEndpoint,omitempty"` // a URI; display only (R3)
+	DisplayName   string      `json:"displayName,omitempty" rule:"len=1..100"`
+	RelayEndpoint string      `json:"relayEndpoint,omitempty" rule:"len=1..196608"` // a URI; display only (R3)
 }
 
 type Work struct {
-	SkillID            string      `json:"skillId,omitempty"`
-	TaskType           string      `json:"taskType,omitempty"`
+	SkillID            string      `json:"skillId,omitempty" rule:"len=1..196608"`
+	TaskType           string      `json:"taskType,omitempty" rule:"len=1..196608"`
 	Title              string      `json:"title" rule:"len=1..200"`
 	Description        string      `json:"description" rule:"len=1..32768"`
 	AcceptanceCriteria []Criterion `json:"acceptanceCriteria" rule:"items=1..50"`

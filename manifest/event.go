@@ -80,7 +80,7 @@ type (
 	// Declined is the worker's no.
 	Declined struct {
 		Reason  string     `json:"reason" rule:"len=1..64"`
-		Text    string     `json:"text,omitempty" rule:"len=0..1000"`
+		Text    string     `json:"text,omitempty" rule:"len=1..1000"`
 		Counter *jcs.Value `json:"counter,omitempty"` // a manifest payload that the worker would accept (G7)
 	}
 	Granted struct {
@@ -109,7 +109,7 @@ type (
 		Ask      signing.Digest `json:"ask"` // digest of the asked event
 		Yes      bool           `json:"yes"`
 		Decision *jcs.Value     `json:"decision"`
-		Reason   string         `json:"reason,omitempty" rule:"len=0..64"`
+		Reason   string         `json:"reason,omitempty" rule:"len=1..64"`
 	}
 	Delivered struct {
 		Delivery Delivery `json:"delivery"`
@@ -119,7 +119,7 @@ type (
 		Delivery signing.Digest `json:"delivery"` // digest of the delivery document
 		Report   Report         `json:"report"`
 		Again    bool           `json:"again"` // true: the turn goes back; false: final
-		Text     string         `json:"text,omitempty" rule:"len=0..2000"`
+		Text     string         `json:"text,omitempty" rule:"len=1..2000"`
 	}
 	Completed struct {
 		Delivery signing.Digest `json:"delivery"`
@@ -128,7 +128,7 @@ type (
 	}
 	Failed struct {
 		Reason string `json:"reason" rule:"len=1..64"`
-		Text   string `json:"text,omitempty" rule:"len=0..2000"`
+		Text   string `json:"text,omitempty" rule:"len=1..2000"`
 		Usage  Usage  `json:"usage"`
 	}
 	Cancelled struct {
@@ -207,5 +207,5 @@ type CheckResult struct {
 	Check  string `json:"check" rule:"len=1..64"` // a checkId, or digests, names, schema, coverage
 	Kind   string `json:"kind" rule:"len=1..64"`
 	Result string `json:"result" rule:"enum=pass|fail|not_evaluated"`
-	Text   string `json:"text,omitempty" rule:"len=0..500"`
+	Text   string `json:"text,omitempty" rule:"len=1..500"`
 }

@@ -1,0 +1,239 @@
+package manifest_test
+
+import (
+	"encoding/base64"
+	"slices"
+	"testing"
+	"time"
+
+	"sealbridge/manifest"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+)
+
+// The people of these tests: Ann asks, Ben works, Eve is nobody's contact.
+var (
+	annOwner, annAgent = signing.NewKey([32]byte{1}), signing.NewKey([32]byte{2})
+	benOwner, benAgent = signing.NewKey([32]byte{3}), signing.NewKey([32]byte{4})
+	eveOwner, eveAgent = signing.NewKey([32]byte{5}), signing.NewKey([32]byte{6})
+	relayDID           = signing.NewKey([32]byte{7}).DID()
+
+	noon = time.Date(2031, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func later(d time.Duration) signing.Time { return signing.TimeOf(noon.Add(d)) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func canonical(text string) jcs.Value { return must(jcs.Canonicalize([]byte(text))) }
+
+func digestOf(text string) signing.Digest { return signing.DigestOf([]byte(text)) }
+
+func ptr[T any](v T) *T { return &v }
+
+const day = 24 * time.Hour
+
+var taskID = must(manifest.ParseTaskID("task_01JDZ8M4Q2W7N5X3V9K6B1C0RT"))
+
+func contract() manifest.TaskManifest {
+	return manifest.TaskManifest{
+		ProtocolVersion: manifest.ProtocolVersion, TaskID: taskID,
+		ParentTaskID: ptr(must(manifest.ParseTaskID("task_parent_0001"))),
+		CreatedAt:    later(0), Deadline: later(8 * time.Hour),
+		Requester: manifest.Party{OwnerDid: annOwner.DID(), AgentDid: annAgent.DID(), DisplayName: "Kite Studio", RelayEndpoint: "wss://relay.example.org/a"},
+		Worker:    &manifest.Party{OwnerDid: benOwner.DID(), AgentDid: benAgent.DID(), DisplayName: "Lark Data"},
+		Task: manifest.Work{SkillID: "survey", TaskType: "report", Title: "Summarise the spring survey", Description: "Group the answers — with counts.",
+			AcceptanceCriteria: []manifest.Criterion{{ID: must(manifest.ParseCriterionID("ac_counts")), Description: "Every region has a count.", Required: true}}},
+		IO: manifest.IO{InputSchema: canonical(`{"type":"object"}`), OutputSchema: canonical(`{"type":"object","required":["regions"]}`),
+			InputArtifacts: []manifest.ArtifactRef{{Name: "data/input.json", Digest: digestOf("in"), MediaType: "application/json", SizeBytes: 12}}},
+		Verification: manifest.Verification{Mode: "hybrid", RequireUsageReceipt: true, MaxRetries: 1,
+			Checks: []manifest.Check{{CheckID: must(manifest.ParseCheckID("chk_schema")), Kind: "json_schema", Target: "output", ExpectedExitCode: ptr(int64(0))}}},
+		Budget: manifest.Budget{CostBearer: "worker_byok", MaxInputTokens: 200000, MaxOutputTokens: 20000, MaxToolInvocations: 50,
+			MaxWallClockSeconds: 3600, OnOverrun: "hard_stop", SettlementExtension: canonical(`{"plugin":"none"}`)},
+		Permissions: manifest.Permissions{MaxDelegationDepth: 1, GrantedCapabilities: []manifest.Grant{{
+			CapabilityID: capability("cap_survey_read"), Resource: "mcp://kite-studio/survey/*", AllowedTools: []string{"read_rows"},
+			ArgConstraints: canonical(`{"type":"object"}`), MaxInvocations: 20, ExpiresAt: later(7 * time.Hour)}}},
+		SandboxPolicy: manifest.SandboxPolicy{AllowSubprocessFallback: ptr(false), IsolationLevel: "subprocess_restricted", NetworkAccess: "allowlist_only",
+			AllowedHosts: []string{"api.example.org"}, FilesystemScope: "ephemeral_workspace_only"},
+		HITLPolicy: manifest.HITLPolicy{RequiredGates: []manifest.Gate{manifest.ContractGate, manifest.DeliveryGate}},
+	}
+}
+
+func capability(s string) (id manifest.CapabilityID) {
+	if err := id.UnmarshalText([]byte(s)); err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// signedContract is the manifest with both blocks, canonical.
+func signedContract() jcs.Value {
+	a, payload, err := manifest.SignManifest(contract(), manifest.Requester, annAgent, noon)
+	b, _, err2 := manifest.SignManifest(contract(), manifest.Worker, benOwner, noon)
+	if err != nil || err2 != nil {
+		panic(err)
+	}
+	return must(manifest.Assemble(payload, &a, &b))
+}
+
+func certificate(owner, agent signing.Signer, serial int64) *manifest.AgentCertificate {
+	return &manifest.AgentCertificate{Type: "sealbridge/agent-certificate", ProtocolVersion: manifest.ProtocolVersion,
+		OwnerDid: owner.DID(), AgentDid: agent.DID(), Serial: serial, IssuedAt: later(-time.Hour), ExpiresAt: later(30 * day),
+		DisplayName: "Kite Studio", Relay: manifest.RelayRef{Endpoint: "wss://relay.example.org", Did: relayDID}, NextKey: digestOf("next")}
+}
+
+func boxKey(owner, agent signing.Signer, cert signing.Digest, seq int64, key string) *manifest.BoxKey {
+	return &manifest.BoxKey{Type: "sealbridge/box-key", ProtocolVersion: manifest.ProtocolVersion, AgentDid: agent.DID(), OwnerDid: owner.DID(),
+		CertificateDigest: cert, Seq: seq, Kid: digestOf(key), Key: base64.RawURLEncoding.EncodeToString([]byte(key)),
+		NotBefore: later(-time.Hour), NotAfter: later(14 * day)}
+}
+
+func meters() manifest.Meters {
+	return manifest.Meters{InputTokens: 1, OutputTokens: 2, ToolInvocations: 3, WallClockSeconds: 4}
+}
+
+func usage() manifest.Usage {
+	return manifest.Usage{Meters: meters(), Source: manifest.Sources{InputTokens: "metered", OutputTokens: "claimed", ToolInvocations: "metered", WallClockSeconds: "metered"}}
+}
+
+func decision() *manifest.GateDecision {
+	return &manifest.GateDecision{Type: "sealbridge/gate-decision", ProtocolVersion: manifest.ProtocolVersion, AskDigest: digestOf("ask"),
+		AskID: must(manifest.ParseAskID("apr_01JDZ8M4")), Gate: manifest.ContractGate, TaskID: taskID, ContractDigest: digestOf("contract"),
+		SubjectDigest: digestOf("subject"), OwnerDid: annOwner.DID(), Verdict: "allow", Lasts: "once", Presence: "passphrase", DecidedAt: later(0)}
+}
+
+func receipt() *manifest.UsageReceipt {
+	return &manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion, TaskID: taskID, ManifestDigest: digestOf("m"),
+		Contract: digestOf("c"), AgentDid: benAgent.DID(), Revision: 1, Limits: meters(), Usage: usage(), Children: []signing.Digest{digestOf("child")},
+		Missing: []string{"a child"}, At: later(0)}
+}
+
+func report() manifest.Report {
+	return manifest.Report{Delivery: digestOf("d"), Contract: digestOf("c"), Mode: "hybrid", Verdict: "pass", At: later(0),
+		Checks: []manifest.CheckResult{{Check: "chk_schema", Kind: "json_schema", Result: "pass", Text: "fits"}}}
+}
+
+// fixture is a good document and the key that signs it.
+type fixture struct {
+	name string
+	doc  manifest.Document
+	by   signing.Signer
+}
+
+// bodies has at least one good body of every kind, optional members present.
+func bodies() []manifest.Fact {
+	block, payload, err := manifest.SignManifest(contract(), manifest.Requester, annAgent, noon)
+	if err != nil {
+		panic(err)
+	}
+	workers, _, err := manifest.SignManifest(contract(), manifest.Worker, benAgent, noon)
+	if err != nil {
+		panic(err)
+	}
+	yes := ptr(signedWire(decision(), annOwner))
+	return []manifest.Fact{
+		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes},
+		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
+		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},
+		manifest.Granted{Tokens: []jcs.Value{canonical(`{"type":"sealbridge/capability-token","signature":{}}`)}},
+		manifest.Started{},
+		manifest.Progressed{Checkpoint: "half", Usage: usage(), Waiting: "nobody"},
+		manifest.Delegated{Child: digestOf("child"), Reserved: meters(), Answer: digestOf("yes")},
+		manifest.Asked{Contract: digestOf("c"), Decision: yes, Amendment: &manifest.Amendment{Budget: ptr(meters()), Deadline: ptr(later(day)), MaxRetries: ptr(int64(2)),
+			Withdraw: []manifest.CapabilityID{capability("cap_survey_read")}}},
+		manifest.Asked{Contract: digestOf("c"), Child: ptr(digestOf("child"))},
+		manifest.Answered{Ask: digestOf("a"), Yes: true, Decision: yes, Reason: "quota"},
+		manifest.Delivered{Usage: usage(), Delivery: manifest.Delivery{Contract: digestOf("c"), Revision: 1, Output: canonical(`{"regions":[1.5]}`),
+			Artifacts: []manifest.ArtifactRef{{Name: "revenue.csv", Digest: digestOf("csv"), MediaType: "text/csv", SizeBytes: 9}},
+			Evidence:  []manifest.Evidence{{Criterion: must(manifest.ParseCriterionID("ac_counts")), Text: "see the file"}},
+			Receipt:   ptr(signedWire(receipt(), benAgent)), Attestation: &manifest.Attestation{Runner: "exec", Isolation: manifest.Isolation{Level: "wasm", Enforced: "claimed"},
+				Enforces: []string{"network"}, Image: ptr(digestOf("image")), Exit: 0, WallClockSeconds: 5}}},
+		manifest.Rejected{Delivery: digestOf("d"), Report: report(), Again: true, Text: "no"},
+		manifest.Completed{Delivery: digestOf("d"), Report: report(), Decision: yes},
+		manifest.Failed{Reason: "internal", Text: "no", Usage: usage()},
+		manifest.Cancelled{Reason: "changed my mind"},
+		manifest.TimedOut{},
+		manifest.Stopped{Usage: usage()},
+		manifest.Disputed{Claim: "forked", Evidence: []signing.Digest{digestOf("e")}, Enclosed: []jcs.Value{canonical(`{"type":"sealbridge/event","signature":{}}`)}},
+	}
+}
+
+func event(f manifest.Fact) (*manifest.Event, signing.Signer) {
+	_, payload, _ := manifest.SignManifest(contract(), manifest.Requester, annAgent, noon)
+	e := &manifest.Event{Type: "sealbridge/event", ProtocolVersion: manifest.ProtocolVersion, TaskID: taskID, ManifestDigest: signing.DigestOf(payload.Bytes()),
+		Author: annAgent.DID(), Seq: 2, Prev: ptr(digestOf("before")), Seen: ptr(digestOf("theirs")), At: later(0), Body: manifest.Body{Fact: f}}
+	if f.Kind() == manifest.KindProposed {
+		e.Seq, e.Prev, e.Seen = 1, nil, nil
+	}
+	if slices.Contains([]manifest.Kind{manifest.KindAccepted, manifest.KindDelivered}, f.Kind()) {
+		e.Author = benAgent.DID()
+		return e, benAgent
+	}
+	return e, annAgent
+}
+
+func signedWire(d manifest.Document, by signing.Signer) jcs.Value {
+	return must(manifest.Sign(d, by, noon)).Wire()
+}
+
+// fixtures has a good document of every type with one signature, and of every kind of event.
+func fixtures() []fixture {
+	cert := must(manifest.Sign(certificate(annOwner, annAgent, 1), annOwner, noon))
+	inv := must(manifest.ParseInviteID("inv_01JDZ8M4"))
+	secret := base64.RawURLEncoding.EncodeToString(make([]byte, 16))
+	version := manifest.ProtocolVersion
+	out := []fixture{
+		{"agent-certificate", certificate(annOwner, annAgent, 1), annOwner},
+		{"box-key", boxKey(annOwner, annAgent, cert.Digest(), 1, "key"), annAgent},
+		{"revocation", &manifest.Revocation{Type: "sealbridge/revocation", ProtocolVersion: version, OwnerDid: annOwner.DID(), Target: "agent-certificate",
+			TargetDigest: cert.Digest(), Seq: 1, Reason: "lost", Stands: []manifest.Stand{{TaskID: taskID, ManifestDigest: digestOf("m"), Seq: 3, Digest: digestOf("e")}}, At: later(0)}, annOwner},
+		{"invite", &manifest.Invite{Type: "sealbridge/invite", ProtocolVersion: version, InviteID: inv, OwnerDid: annOwner.DID(),
+			Relay: manifest.RelayRef{Endpoint: "wss://r", Did: relayDID}, Secret: secret, Ticket: secret, ExpiresAt: later(7 * day), NextKey: digestOf("next")}, annOwner},
+		{"contact-request", contactRequest(benOwner, benAgent, secret, inv), benOwner},
+		{"acknowledgement", &manifest.Acknowledgement{Type: "sealbridge/acknowledgement", ProtocolVersion: version, To: benAgent.DID(),
+			Task: &manifest.Heads{TaskID: taskID, ManifestDigest: digestOf("m"), Yours: &manifest.Head{Seq: 1, Digest: digestOf("e")}}, Documents: []signing.Digest{digestOf("x")},
+			At: later(0), Revocations: manifest.RevocationMark{Seq: 0, At: later(0)}}, annAgent},
+		{"refusal", &manifest.Refusal{Type: "sealbridge/refusal", ProtocolVersion: version, To: benAgent.DID(), Digest: digestOf("x"), Reason: "quota", Path: "/a", Limit: "20",
+			At: later(0), Revocations: manifest.RevocationMark{Seq: 4, At: later(0)}}, annAgent},
+		{"history-request", &manifest.HistoryRequest{Type: "sealbridge/history-request", ProtocolVersion: version, To: benAgent.DID(), TaskID: taskID, ManifestDigest: digestOf("m"), Have: 3, At: later(0)}, annAgent},
+		{"gate-decision", decision(), annOwner},
+		{"usage-receipt", receipt(), benAgent},
+		{"artifact-keys", &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: version, TaskID: taskID, ManifestDigest: digestOf("m"), AgentDid: annAgent.DID(),
+			Files: []manifest.FileKey{{Digest: digestOf("f"), Transfer: "00112233445566778899aabbccddeeff", Key: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Chunks: 1}}, At: later(0)}, annAgent},
+	}
+	for _, f := range bodies() {
+		e, by := event(f)
+		out = append(out, fixture{"event " + string(f.Kind()), e, by})
+	}
+	return out
+}
+
+func contactRequest(owner, agent signing.Signer, secret string, inv manifest.InviteID) *manifest.ContactRequest {
+	cert := must(manifest.Sign(certificate(owner, agent, 1), owner, noon))
+	return &manifest.ContactRequest{Type: "sealbridge/contact-request", ProtocolVersion: manifest.ProtocolVersion, InviteID: inv, OwnerDid: owner.DID(), To: annOwner.DID(),
+		Proof:       manifest.ContactProof(secret, inv, annOwner.DID(), owner.DID()),
+		Certificate: cert.Wire(), BoxKey: signedWire(boxKey(owner, agent, cert.Digest(), 1, "key"), agent), At: later(0)}
+}
+
+// everyWire is every good document, signed and canonical, by name.
+func everyWire(tb testing.TB) map[string]jcs.Value {
+	tb.Helper()
+	out := map[string]jcs.Value{"task-manifest": signedContract()}
+	for _, f := range fixtures() {
+		s, err := manifest.Sign(f.doc, f.by, noon)
+		if err != nil {
+			tb.Fatalf("%s: %v", f.name, err)
+		}
+		name := f.name
+		if _, twice := out[name]; twice {
+			name += " again"
+		}
+		out[name] = s.Wire()
+	}
+	return out
+}

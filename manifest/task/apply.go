@@ -130,6 +130,10 @@ func (t Task) admit(ev manifest.Event, n entry) (Task, error) {
 	case (n.Seq == 1) != n.Prev.IsZero() || n.Seq < 1 || n.Seq > MaxEvents:
 		return t, spec.Refuse(spec.Malformed, "/seq", "H1")
 	}
+	if p, ok := ev.Body.Fact.(manifest.Proposed); ok && ev.Seq == 1 && ev.Author == t.agents[0] {
+		_, err := open(ev, p) // what would not open the task is refused, whenever it comes
+		return t, err
+	}
 	return t, nil
 }
 

@@ -104,7 +104,6 @@ type fold struct {
 	Ends       [2]*Ending
 	Usage      *manifest.Usage // the worker's newest word
 	Granted    int64           // granted events
-	Decisions  []signing.Digest
 }
 
 func side(r manifest.Role) int {

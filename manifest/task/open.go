@@ -25,6 +25,8 @@ func open(ev manifest.Event, p manifest.Proposed) (Task, error) {
 		return Task{}, spec.Refuse(spec.Malformed, "/body/manifest/worker", "M10: an open proposal binds nobody")
 	case m.Requester.OwnerDid == m.Worker.OwnerDid || m.Requester.AgentDid == m.Worker.AgentDid:
 		return Task{}, spec.Refuse(spec.Malformed, "/body/manifest/worker/ownerDid", "M7: two owners")
+	case ev.Author == m.Worker.AgentDid:
+		return Task{}, &GapError{Author: m.Requester.AgentDid, Need: 1} // an event of the task, and illegal once it is there
 	case ev.Author != m.Requester.AgentDid:
 		return Task{}, spec.Refuse(spec.WrongSigner, "/author", "S6")
 	case ev.Seq != 1 || ev.Prev != nil || ev.Seen != nil:

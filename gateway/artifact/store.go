@@ -202,7 +202,7 @@ func (w *within) Read(p []byte) (int, error) {
 }
 
 // write makes a new file of what r gives, flushed, and hashes on the way.
-func (s *Store) write(name string, sum hash.Hash, r io.Reader) (int64, error) {
+func (s *Store) write(name string, sum io.Writer, r io.Reader) (int64, error) {
 	f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, disk("making a file", err)

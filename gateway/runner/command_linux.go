@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"sealbridge/spec"
+)
+
+const canIsolate = true
+
+// insideUser is the user that an isolated program believes to be.
+const insideUser = 1000
+
+// insideWork is where an isolated program finds its workspace.
+const insideWork = "/work"
+
+func command(ctx context.Context, c Command, w *workspace, path string, isolate bool) (*exec.Cmd, error) {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if !isolate {
+		cmd := exec.CommandContext(ctx, path, c.Argv[1:]...)
+		cmd.Args[0] = c.Argv[0]
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = w.work(), environment(c, w.work(), w.mark), attr
+		return cmd, nil
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, &spec.Error{Reason: spec.NotFound, Path: "/argv", Limit: "no such program", Err: err}
+	}
+	plan, err := json.Marshal(stage{
+		Root: filepath.Join(w.dir, "root"), Work: w.work(), Program: path, Argv: c.Argv,
+		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit,
+	})
+	if err != nil {
+		return nil, &spec.Error{Reason: spec.Internal, Err: err}
+	}
+	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	if !c.Network {
+		attr.Cloneflags |= syscall.CLONE_NEWNET
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getgid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{capSysAdmin, capSetPcap}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", string(plan))
+	cmd.Args[0] = stageName
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", []string{}, attr
+	return cmd, nil
+}
+
+// shown is what an isolated program sees beyond the system: what the owner
+// listed, folders before what is in them, and then itself.
+func shown(listed []string, program ...string) []string {
+	out := make([]string, 0, len(listed)+len(program))
+	for _, path := range listed {
+		out = append(out, filepath.Clean(path))
+	}
+	slices.Sort(out)
+	return append(out, program...)
+}
+
+// sweep ends what still carries the mark of a run in its environment: processes
+// that left the group for a session of their own. Ours cannot be among them. It
+// looks again until it finds nothing, because what is being ended may fork.
+func sweep(mark string) {
+	want := []byte("SEALBRIDGE_RUN=" + mark)
+	for range 200 {
+		found := false
+		entries, _ := os.ReadDir("/proc")
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+			if err == nil && bytes.Contains(env, want) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				found = true
+			}
+		}
+		if !found {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // ending takes the kernel a moment
+	}
+}

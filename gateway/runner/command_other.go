@@ -1,0 +1,21 @@
+//go:build !linux
+
+package runner
+
+import (
+	"context"
+	"os/exec"
+)
+
+const canIsolate = false
+
+func sweep(string) {}
+
+func command(ctx context.Context, c Command, w *workspace, path string, _ bool) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, path, c.Argv[1:]...)
+	cmd.Args[0] = c.Argv[0]
+	cmd.Dir = w.work()
+	cmd.Env = environment(c, w.work(), w.mark)
+	group(cmd)
+	return cmd, nil
+}

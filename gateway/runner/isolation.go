@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"sealbridge/spec"
+)
+
+// Level is the isolation level of a manifest that an Exec gives.
+const Level = "subprocess_restricted"
+
+// Level is what accepted may state (X6).
+func (x *Exec) Level() string { return Level }
+
+// Supports says whether work that asks for an isolation level may run here.
+// Anything but our own level is unsupported-isolation: a subprocess is no
+// container, module or virtual machine.
+func (x *Exec) Supports(level string) error {
+	if level != Level {
+		return spec.Refuse(spec.UnsupportedIsolation, "/sandboxPolicy/isolationLevel", Level)
+	}
+	return nil
+}
+
+// Isolated says whether programs get a root folder, processes and a network of
+// their own here. Without it accepted states the level as claimed.
+func (x *Exec) Isolated() bool { return x.isolated }
+
+// Enforces lists what really holds on this machine, for an attestation and for
+// the person who is asked. network says whether the owner gave the program the
+// host's network.
+func (x *Exec) Enforces(network bool) []string { return enforces(x.isolated, network) }
+
+func enforces(isolated, network bool) []string {
+	out := []string{
+		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
+		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names",
+	}
+	switch {
+	case isolated:
+		out = append(out, "all processes ended with the run", "own root folder, all but the workspace read-only",
+			"no other process visible", "no privileges, none to be gained", "no core dumps, file size and open files limited")
+		if !network {
+			out = append(out, "no network")
+		}
+	case runtime.GOOS == "linux":
+		out = append(out, "process group ended with the run", "detached processes that keep our mark ended with the run")
+	case runtime.GOOS != "windows":
+		out = append(out, "process group ended with the run")
+	}
+	return out
+}
+
+// probe tries to run the smallest program in isolation.
+func (x *Exec) probe(ctx context.Context) bool {
+	if !canIsolate {
+		return false
+	}
+	res, err := x.run(ctx, Command{Argv: []string{"true"}, WallClock: 10 * time.Second}, true)
+	res.Close()
+	return err == nil && res.OK()
+}

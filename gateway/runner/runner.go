@@ -1,0 +1,253 @@
+// Package runner answers one question: how does foreign work run?
+//
+// [Exec] runs an agent's program for one task: the task as JSON on stdin, the
+// result as JSON on stdout, input files in the folder in, output files in the
+// folder out of a workspace made for this run alone. The program gets no
+// environment of ours, no descriptor of ours and no more time than it was
+// given. Whatever it started ends with it, also what it left in the background
+// or in another session, as far as [Exec.Enforces] says.
+//
+// The level is subprocess_restricted. Where the kernel lets us (Linux with user
+// namespaces) the program sees a root folder of its own: the system's programs
+// and what the owner listed, all read-only, and its workspace; no other process,
+// and no network unless the owner gave it one. Elsewhere it runs as the
+// gateway's user and could read what that user can. Which of the two holds is
+// measured once, by trying, and told honestly (X6).
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"sealbridge/spec"
+)
+
+// Limits that hold where a command says 0.
+const (
+	DefaultStdout = 256 << 10 // bytes: a result is a document (D1)
+	DefaultStderr = 16 << 10  // bytes kept: what a person reads when something failed
+	DefaultFiles  = 1 << 30   // bytes of all output files: the largest artifact
+	MaxFiles      = 100       // output files: the list of a delivery
+)
+
+// grace is how long the pipes of a program that has ended may be held open by
+// what it left behind before we close them.
+const grace = 500 * time.Millisecond
+
+// Command is one run. Argv and WallClock are required.
+type Command struct {
+	Argv      []string          // program, absolute or a name found in PATH, and its arguments; no shell
+	Inputs    map[string]string // name of M3 in the folder in → path of the file that is copied there
+	Stdin     []byte            // the task
+	Env       map[string]string // names that begin with SEALBRIDGE_ only
+	ReadOnly  []string          // further absolute paths that the program may read, at the same place
+	Network   bool              // the owner lets this program use the host's network
+	WallClock time.Duration
+
+	StdoutLimit, StderrLimit, FilesLimit int64 // bytes; 0: the default
+}
+
+// Result is what came of a run. Timing out, being cancelled and writing too
+// much are results, not errors; none of them is a success, whatever Exit says.
+type Result struct {
+	Exit       int    // exit code; -1 if the program was killed
+	TimedOut   bool   // WallClock passed
+	Cancelled  bool   // the caller's context ended
+	Overflowed bool   // stdout passed its limit
+	Stdout     []byte // at most the limit; judged by the caller
+	StderrTail []byte // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
+	Files      []File // of the folder out, by name
+	Enforced   []string
+	Started    time.Time
+	Ended      time.Time
+	Wall       time.Duration
+
+	workspace *workspace
+}
+
+// OK says that the program ended by itself with exit code 0 and within its limits.
+func (r *Result) OK() bool {
+	return r.Exit == 0 && !r.TimedOut && !r.Cancelled && !r.Overflowed
+}
+
+// Close removes the workspace; the files of the result are gone with it.
+func (r *Result) Close() error {
+	if r.workspace == nil {
+		return nil
+	}
+	return r.workspace.remove()
+}
+
+// Config is where and by which clock an Exec runs.
+type Config struct {
+	Dir string           // absolute; workspaces are made in it
+	Now func() time.Time // nil: time.Now
+}
+
+// Exec runs programs of this machine. It may run many at once.
+type Exec struct {
+	dir      string
+	now      func() time.Time
+	isolated bool // namespaces work here
+}
+
+// New makes an Exec, removes workspaces that an earlier process left, and tries
+// once what this machine can enforce.
+func New(ctx context.Context, c Config) (*Exec, error) {
+	if !filepath.IsAbs(c.Dir) {
+		return nil, spec.Refuse(spec.Malformed, "/dir", "an absolute path")
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, disk("making the workspaces", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(c.Dir, "run-*"))
+	for _, dir := range left {
+		os.RemoveAll(dir)
+	}
+	x := &Exec{dir: c.Dir, now: c.Now}
+	if x.now == nil {
+		x.now = time.Now
+	}
+	x.isolated = x.probe(ctx)
+	return x, nil
+}
+
+func disk(doing string, err error) error {
+	return &spec.Error{Reason: spec.Unavailable, Limit: "disk", Err: fmt.Errorf("%s: %w", doing, err)}
+}
+
+func (c *Command) check() error {
+	switch {
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return spec.Refuse(spec.Malformed, "/argv", "a program")
+	case c.WallClock <= 0:
+		return spec.Refuse(spec.Malformed, "/wallClock", "more than 0")
+	}
+	for name := range c.Env {
+		if !strings.HasPrefix(name, "SEALBRIDGE_") || strings.ContainsAny(name, "=\x00") {
+			return spec.Refuse(spec.Malformed, "/env", "names that begin with SEALBRIDGE_")
+		}
+	}
+	for _, path := range c.ReadOnly {
+		if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
+			return spec.Refuse(spec.Malformed, "/readOnly", "absolute paths, not the root")
+		}
+	}
+	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles} {
+		if *limit <= 0 {
+			*limit = by
+		}
+	}
+	return nil
+}
+
+// program finds the file that Argv names. A relative path would be one inside a
+// stranger's workspace.
+func program(name string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
+		return "", spec.Refuse(spec.Malformed, "/argv", "an absolute path or a name in PATH")
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", &spec.Error{Reason: spec.NotFound, Path: "/argv", Limit: "no such program", Err: err}
+	}
+	return path, nil
+}
+
+// Run runs one command to its end and collects what it wrote. An error means
+// that it did not run, or left output files that are not what output files may
+// be; the result is filled as far as it got. Close the result.
+func (x *Exec) Run(ctx context.Context, c Command) (Result, error) {
+	return x.run(ctx, c, x.isolated)
+}
+
+func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error) {
+	res := Result{Exit: -1}
+	if err := c.check(); err != nil {
+		return res, err
+	}
+	path, err := program(c.Argv[0])
+	if err != nil {
+		return res, err
+	}
+	ws, err := newWorkspace(x.dir, c.Inputs)
+	if err != nil {
+		return res, err
+	}
+	res.workspace = ws
+	res.Enforced = enforces(isolate, c.Network)
+	if err := x.start(ctx, &res, c, path, isolate); err != nil {
+		return res, err
+	}
+	res.Files, err = ws.collect(c.FilesLimit)
+	return res, err
+}
+
+var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limit")
+
+// start runs the program and everything it starts, and fills res.
+func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
+	ctx, stop := context.WithTimeoutCause(ctx, c.WallClock, errTimedOut)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
+	stderr := &tail{limit: int(c.StderrLimit)}
+	cmd, err := command(ctx, c, res.workspace, path, isolate)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), stdout, stderr
+	cmd.WaitDelay = grace
+	killed := false
+	cmd.Cancel = func() error {
+		killed = true
+		return kill(cmd.Process)
+	}
+	runtime.LockOSThread() // the parent that Pdeathsig watches is this thread
+	defer runtime.UnlockOSThread()
+	res.Started = x.now()
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
+	}
+	err = cmd.Wait()
+	kill(cmd.Process)
+	if !isolate { // else the kernel has ended them all with the first
+		sweep(res.workspace.mark)
+	}
+	res.Wall, res.Ended = time.Since(begin), x.now()
+	res.Stdout, res.StderrTail = stdout.bytes, stderr.bytes()
+	cause := context.Cause(ctx)
+	res.Overflowed = stdout.over
+	res.TimedOut = killed && errors.Is(cause, errTimedOut)
+	res.Cancelled = killed && !res.TimedOut && !res.Overflowed
+	if state := cmd.ProcessState; state != nil {
+		res.Exit = state.ExitCode()
+	}
+	var exit *exec.ExitError
+	if err == nil || errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) || killed {
+		return nil
+	}
+	return &spec.Error{Reason: spec.Unavailable, Limit: "waiting for the program", Err: err}
+}
+
+// environment is all that a program learns of us (X3). home is its workspace.
+func environment(c Command, home, mark string) []string {
+	env := []string{"PATH=" + systemPath, "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "LANG=C.UTF-8", "SEALBRIDGE_RUN=" + mark}
+	for name, value := range c.Env {
+		env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
+	}
+	return append(env, systemEnv()...)
+}

@@ -181,7 +181,7 @@ func TestAProposalMustBeWhole(t *testing.T) {
 	if _, err := take(Task{}, fake(e)); spec.ReasonOf(err) != spec.BadDigest {
 		t.Errorf("another digest than the manifest's: %v, want bad-digest", err)
 	}
-	if _, err := Apply(Task{}, d.sign(t, Task{}, 1, d.proposed(), t0)); !isGap(err) {
+	if _, err := take(Task{}, fake(Task{}.Next(d.agent[1].DID(), manifest.Body{Fact: d.proposed()}, t0))); !isGap(err) {
 		t.Errorf("a proposal by the worker's agent opens a task: %v", err)
 	}
 }

@@ -11,17 +11,49 @@ import (
 // there and empty, so that it cannot be slipped in later. What cannot be
 // written canonically has the zero digest, which nothing satisfies.
 
-func subject(parts any) signing.Digest {
+func subject(parts any) signing.Digest { return digest(full(parts)) }
+
+func full(parts any) jcs.Value {
 	v, err := jcs.Encode(parts)
 	if err != nil {
+		return jcs.Value{}
+	}
+	return v
+}
+
+func digest(v jcs.Value) signing.Digest {
+	if v.IsZero() {
 		return signing.Digest{}
 	}
 	return signing.DigestOf(v.Bytes())
 }
 
+// Subject is what a person is asked about before the event of c may be said, in
+// full: the text that [Gate.Subject] is the digest of. It is the zero Value
+// where no gate can stand before the event.
+func Subject(c Case) jcs.Value {
+	l, bad := read(c)
+	if bad != nil {
+		return jcs.Value{}
+	}
+	switch f := l.fact.(type) {
+	case manifest.Proposed, manifest.Accepted:
+		return contractSubject(l.payload)
+	case manifest.Asked, manifest.Answered:
+		if a, b, _ := l.change(); a != nil {
+			return amendmentSubject(b.of, *a, b.first)
+		}
+	case manifest.Completed:
+		return deliveryAndReport(f.Delivery, f.Report)
+	}
+	return jcs.Value{}
+}
+
 // ContractSubject is the manifest's payload, with the passes and standing grants in play.
-func ContractSubject(payload jcs.Value) signing.Digest {
-	return subject(struct {
+func ContractSubject(payload jcs.Value) signing.Digest { return digest(contractSubject(payload)) }
+
+func contractSubject(payload jcs.Value) jcs.Value {
+	return full(struct {
 		Gate     string           `json:"gate"`
 		Manifest jcs.Value        `json:"manifest"`
 		Passes   []signing.Digest `json:"passes"`
@@ -41,7 +73,11 @@ func DeliverySubject(d manifest.Delivery, r manifest.Report) signing.Digest {
 
 // deliverySubject serves those who hold only the delivery's digest.
 func deliverySubject(d signing.Digest, r manifest.Report) signing.Digest {
-	return subject(struct {
+	return digest(deliveryAndReport(d, r))
+}
+
+func deliveryAndReport(d signing.Digest, r manifest.Report) jcs.Value {
+	return full(struct {
 		Gate     string          `json:"gate"`
 		Delivery signing.Digest  `json:"delivery"`
 		Report   manifest.Report `json:"report"`
@@ -52,7 +88,11 @@ func deliverySubject(d signing.Digest, r manifest.Report) signing.Digest {
 // the asker's gate-decision, which the second decision names; nil for the asker
 // itself and where the asker needed none (H10).
 func AmendmentSubject(base signing.Digest, a manifest.Amendment, first *signing.Digest) signing.Digest {
-	return subject(struct {
+	return digest(amendmentSubject(base, a, first))
+}
+
+func amendmentSubject(base signing.Digest, a manifest.Amendment, first *signing.Digest) jcs.Value {
+	return full(struct {
 		Gate      string             `json:"gate"`
 		Contract  signing.Digest     `json:"contract"`
 		Amendment manifest.Amendment `json:"amendment"`

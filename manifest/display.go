@@ -1,18 +1,14 @@
 package manifest
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"math/big"
 	"strings"
 	"unicode"
 
 	"sealbridge/signing"
-	"sealbridge/signing/jcs"
-	"sealbridge/spec"
 )
 
 // Display is text from others as a person may see it: on one line, at most max
@@ -62,26 +58,43 @@ func visible(r rune) bool {
 		!unicode.Is(unicode.Co, r) && !unicode.Is(unicode.Variation_Selector, r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// Skeleton folds a name to what it looks like, for names that we give
-// ourselves: case, and the letters of other scripts most often taken for Latin
-// ones. It is a guard against slips, not against a typographer.
+// Skeleton folds a name to what it looks like, to tell apart the names that we
+// give ourselves (M8). It knows case, width, the letters of Cyrillic and Greek
+// that are drawn like Latin ones, a few digits, and rn for m. It does not know
+// other scripts, accents or fonts: it guards against slips and the common
+// tricks, not against a typographer.
 func Skeleton(name string) string {
-	return strings.Map(func(r rune) rune {
-		r = unicode.ToLower(r)
-		if i := strings.IndexRune(lookalikes, r); i >= 0 {
-			return []rune(latin)[len([]rune(lookalikes[:i]))]
+	folded := strings.Map(func(r rune) rune {
+		if r >= '！' && r <= '～' { // full width
+			r -= '！' - '!'
 		}
-		if !visible(r) {
+		if !visible(r) || r == ' ' {
 			return -1
 		}
+		r = unicode.ToLower(r)
+		if l, ok := looksLike[r]; ok {
+			return l
+		}
 		return r
-	}, strings.TrimSpace(name))
+	}, name)
+	return strings.NewReplacer("rn", "m", "vv", "w").Replace(folded)
 }
 
-const (
-	lookalikes = "аеорсухіјѕԁһԛԝαοιν01|"
-	latin      = "aeopcyxijsdhqwaoivoll"
-)
+// looksLike maps lower-case letters whose small or capital form is drawn like a Latin one.
+var looksLike = func() map[rune]rune {
+	foreign := []rune("авеԁһіјкӏмнорԛѕтухѵԝү" + "αβεζηικμνορτυχ" + "01|!iı")
+	latin := []rune("abedhijklmhopqstyxvwy" + "abezhikmnoptyx" + "ollll" + "l")
+	m := make(map[rune]rune, len(foreign))
+	for i, r := range foreign {
+		l := latin[i]
+		if l == 'i' {
+			l = 'l'
+		}
+		m[r] = l
+	}
+	m['с'] = 'c'
+	return m
+}()
 
 // Fingerprint is the short form of a DID: five groups of five digits of its SHA-256 (M8).
 func Fingerprint(d signing.DID) string {
@@ -114,53 +127,4 @@ func SixWords(a, b signing.DID, invite InviteID) string {
 		n.Rsh(n, 11)
 	}
 	return strings.Join(out, " ")
-}
-
-// inviteScheme stands before an invite's token, so that a person knows what it is.
-const inviteScheme = "sealbridge-invite:"
-
-// InviteToken is a signed invite as one line to send (K1).
-func InviteToken(signed jcs.Value) (string, error) {
-	token := inviteScheme + base64.RawURLEncoding.EncodeToString(signed.Bytes())
-	if len(token) > maxInviteToken {
-		return "", spec.Refuse(spec.TooLarge, "/relay/endpoint", fmt.Sprintf("K1: %d characters, 900 at most", len(token)))
-	}
-	return token, nil
-}
-
-// ParseInviteToken opens a token; white space that a chat put in is taken out.
-func ParseInviteToken(token string) (*Invite, Signed, error) {
-	token = strings.Join(strings.Fields(token), "")
-	b64, ok := strings.CutPrefix(token, inviteScheme)
-	if !ok || len(token) > maxInviteToken {
-		return nil, Signed{}, spec.Refuse(spec.Malformed, "", "K1: "+inviteScheme+"… of at most 900 characters")
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(b64)
-	if err != nil {
-		return nil, Signed{}, spec.Refuse(spec.Malformed, "", "K1: the token is not whole")
-	}
-	s, err := Open(raw, nil)
-	if err != nil {
-		return nil, Signed{}, err
-	}
-	inv, ok := s.doc.(*Invite)
-	if !ok {
-		return nil, Signed{}, spec.Refuse(spec.UnknownType, "/type", "K1: an invite")
-	}
-	if err := within("/expiresAt", s.marks[0].At, inv.ExpiresAt, maxInviteTerm, "K1: 30 days at most"); err != nil {
-		return nil, Signed{}, err
-	}
-	return inv, s, nil
-}
-
-// ContactProof is HMAC-SHA-256(secret, id and both owner DIDs): who redeems an invite had it (K1).
-func ContactProof(secret string, id InviteID, inviter, redeemer signing.DID) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte("sealbridge/0.2.0/contact-proof\x00" + id.String() + "\x00" + inviter.String() + "\x00" + redeemer.String()))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// ProofHolds compares in constant time.
-func ProofHolds(secret string, id InviteID, inviter, redeemer signing.DID, proof string) bool {
-	return hmac.Equal([]byte(proof), []byte(ContactProof(secret, id, inviter, redeemer)))
 }

@@ -85,7 +85,7 @@ func resign(m jcs.Value, by map[string]signing.Signer) (jcs.Value, bool) {
 	if pair, ok := m.Member("signatures"); ok {
 		payload := m.Without("signatures")
 		a, err1 := signing.Sign(payload, signing.RequesterManifest, annAgent, noon)
-		b, err2 := signing.Sign(payload, signing.WorkerManifest, benOwner, noon)
+		b, err2 := signing.Sign(payload, signing.WorkerManifest, benAgent, noon)
 		if err1 != nil || err2 != nil || pair.Kind() != '{' {
 			return m, false
 		}

@@ -213,6 +213,34 @@ func TestATransferGoesOnWhereItWasCut(t *testing.T) {
 	}
 }
 
+func TestSentAgainAreTheSameBytesUntilForgotten(t *testing.T) {
+	s, d := open(t), newDepot()
+	ref := put(t, s, "data.csv", random(3*box.ChunkSize))
+	out, err := s.Seal(t.Context(), ref.Digest, chance(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Upload(t.Context(), d, peer, out); err != nil {
+		t.Fatal(err)
+	}
+	first := maps.Clone(d.chunks)
+	clear(d.chunks)
+	if err := errors.Join(s.Upload(t.Context(), d, peer, out), s.Resend(out.ID)); err != nil || len(d.chunks) != 0 {
+		t.Fatalf("Upload of what is put already: %d chunks, %v", len(d.chunks), err)
+	}
+	if err := s.Upload(t.Context(), d, peer, out); err != nil || !maps.EqualFunc(first, d.chunks, bytes.Equal) {
+		t.Errorf("sent again: other bytes, %v", err)
+	}
+	again, err := s.Seal(t.Context(), ref.Digest, chance(2))
+	if err != nil || again.Key == out.Key || again.ID == out.ID {
+		t.Errorf("a second transfer shares id or key: %v", err)
+	}
+	if err := s.Forget(out.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, "forgotten", s.Upload(t.Context(), d, peer, out), spec.NotFound)
+}
+
 func TestWhatIsNotThePromisedFileNeverShows(t *testing.T) {
 	b := random(3*box.ChunkSize + 10)
 	for name, test := range map[string]struct {

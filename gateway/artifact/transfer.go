@@ -211,6 +211,15 @@ func (s *Store) progress(at string, count uint32) uint32 {
 	return uint32(n)
 }
 
+// Resend lets the next Upload begin anew: the relay has lost its store, or the
+// recipient asked again. The sealed bytes are the same.
+func (s *Store) Resend(id TransferID) error {
+	if err := s.root.Remove(outgoing(id) + ".at"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return disk("sending a transfer again", err)
+	}
+	return nil
+}
+
 // Forget drops the sealed chunks of a transfer, or what of it has arrived: it
 // was acknowledged, or its task has ended.
 func (s *Store) Forget(id TransferID) error {

@@ -2,17 +2,28 @@ package runner
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"time"
 
+	"sealbridge/manifest"
 	"sealbridge/spec"
 )
 
 // Level is the isolation level of a manifest that an Exec gives.
 const Level = "subprocess_restricted"
 
-// Level is what accepted may state (X6).
+// Level is the level that we give.
 func (x *Exec) Level() string { return Level }
+
+// Isolation is what accepted may state (X6): enforced by the gateway only where
+// programs really are isolated here, else claimed.
+func (x *Exec) Isolation() manifest.Isolation {
+	if x.isolated {
+		return manifest.Isolation{Level: Level, Enforced: "gateway"}
+	}
+	return manifest.Isolation{Level: Level, Enforced: "claimed"}
+}
 
 // Supports says whether work that asks for an isolation level may run here.
 // Anything but our own level is unsupported-isolation: a subprocess is no
@@ -25,7 +36,7 @@ func (x *Exec) Supports(level string) error {
 }
 
 // Isolated says whether programs get a root folder, processes and a network of
-// their own here. Without it accepted states the level as claimed.
+// their own here.
 func (x *Exec) Isolated() bool { return x.isolated }
 
 // Enforces lists what really holds on this machine, for an attestation and for
@@ -42,6 +53,9 @@ func enforces(isolated, network bool) []string {
 	case isolated:
 		out = append(out, "all processes ended with the run", "own root folder, all but the workspace read-only",
 			"no other process visible", "no privileges, none to be gained", "no core dumps, file size and open files limited")
+		if os.Getuid() != 0 { // the kernel lets root's processes pass
+			out = append(out, "number of processes limited")
+		}
 		if !network {
 			out = append(out, "no network")
 		}

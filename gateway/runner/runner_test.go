@@ -199,14 +199,15 @@ func TestOutputFilesAreRegularFilesUnderGoodNames(t *testing.T) {
 			`ln -s ` + secret + ` out/a`: spec.VerificationFailed,
 			`ln -s / out/a`:              spec.VerificationFailed,
 			`rmdir out && ln -s ` + filepath.Dir(secret) + ` out`: spec.VerificationFailed,
-			`mkfifo out/a`:                  spec.VerificationFailed,
-			`echo x >out/a; ln out/a out/b`: spec.VerificationFailed,
-			`echo x >out/.hidden`:           spec.Malformed,
-			`echo x >out/A; echo x >out/a`:  spec.Malformed,
-			`echo x >"out/a b"`:             spec.Malformed,
-			`echo x >out/aux.txt`:           spec.Malformed,
-			`rm -r out`:                     spec.VerificationFailed,
-			`mkdir out/empty`:               "",
+			`mkfifo out/a`:                            spec.VerificationFailed,
+			`echo x >out/a; ln out/a out/b`:           spec.VerificationFailed,
+			`echo x >out/.hidden`:                     spec.Malformed,
+			`echo x >out/A; echo x >out/a`:            spec.Malformed,
+			`echo x >"out/a b"`:                       spec.Malformed,
+			`echo x >out/aux.txt`:                     spec.Malformed,
+			`rm -r out`:                               spec.VerificationFailed,
+			`mkdir -p tmp/a/b; chmod 0 tmp/a/b tmp/a`: "",
+			`mkdir out/empty`:                         "",
 		} {
 			res, err := run(Command{Argv: sh(script)})
 			if !res.OK() {
@@ -215,6 +216,9 @@ func TestOutputFilesAreRegularFilesUnderGoodNames(t *testing.T) {
 			wantReason(t, script, err, want)
 			if len(res.Files) != 0 {
 				t.Errorf("%s: files %v", script, res.Files)
+			}
+			if err := res.Close(); err != nil {
+				t.Errorf("%s: Close = %v", script, err)
 			}
 		}
 	})
@@ -287,6 +291,9 @@ func TestOnlyOurOwnLevelIsSupported(t *testing.T) {
 	}
 	for _, level := range []string{"wasm", "oci_container", "microvm", "", "SUBPROCESS_RESTRICTED"} {
 		wantReason(t, level, x.Supports(level), spec.UnsupportedIsolation)
+	}
+	if got := x.Isolation(); got.Level != Level || (got.Enforced == "gateway") != x.isolated || (got.Enforced == "claimed") == x.isolated {
+		t.Errorf("Isolation = %+v, isolated %v", got, x.isolated)
 	}
 	if x.Isolated() != slices.Contains(x.Enforces(false), "no network") || slices.Contains(x.Enforces(true), "no network") {
 		t.Errorf("isolated %v enforces %q", x.Isolated(), x.Enforces(false))

@@ -31,8 +31,10 @@ var system = []string{
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// Numbers of linux/prctl.h, linux/capability.h and linux/mount.h.
+// Numbers of the kernel's resource.h, prctl.h, capability.h and mount.h, and one of ours.
 const (
+	rlimitProcesses    = 6   // of every architecture that Go runs on but MIPS
+	maxProcesses       = 512 // and threads: enough for a compiler, too few for a fork bomb
 	capSetPcap         = 8
 	capSysAdmin        = 21
 	prSetNoNewPrivs    = 38
@@ -206,7 +208,7 @@ func (s stage) pivot() error {
 // limit bounds what one process may take.
 func (s stage) limit() error {
 	for what, n := range map[int]uint64{
-		syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: uint64(s.FileSize), syscall.RLIMIT_NOFILE: 1024,
+		syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: uint64(s.FileSize), syscall.RLIMIT_NOFILE: 1024, rlimitProcesses: maxProcesses,
 	} {
 		if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
 			return fmt.Errorf("setting a limit: %w", err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,21 @@ func TestAnIsolatedProgramSeesAndTouchesNothingOfOurs(t *testing.T) {
 		if err := res.Close(); err != nil {
 			t.Errorf("%s: Close = %v", name, err)
 		}
+	}
+}
+
+func TestAForkBombRunsIntoItsLimit(t *testing.T) {
+	x := isolated(t)
+	res, err := x.Run(t.Context(), Command{
+		Argv: []string{"bash", "-c", `for i in $(seq 700); do sleep 300 & done 2>/dev/null; jobs -r | wc -l`}, WallClock: 2 * time.Second,
+	})
+	defer res.Close()
+	limited := slices.Contains(x.Enforces(false), "number of processes limited")
+	if all := strings.HasPrefix(string(res.Stdout), "700"); err != nil || all == limited {
+		t.Errorf("700 processes: %q, %v, with a limit: %v", res.Stdout, err, limited)
+	}
+	if alive(res.workspace.mark) {
+		t.Errorf("some still run")
 	}
 }
 

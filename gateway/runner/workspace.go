@@ -87,17 +87,21 @@ func (w *workspace) copy(name, from string) error {
 	return out.Close()
 }
 
-// remove takes the workspace away, also folders that the program made unreadable.
+// remove takes the workspace away, also folders that the program made
+// unreadable. It changes no mode outside, whatever links the program left.
 func (w *workspace) remove() error {
 	if w.root != nil {
 		w.root.Close()
 	}
-	filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
+	if all, err := os.OpenRoot(w.dir); err == nil {
+		fs.WalkDir(all.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all.Chmod(name, 0o700)
+			}
+			return nil
+		})
+		all.Close()
+	}
 	if err := os.RemoveAll(w.dir); err != nil {
 		return disk("removing a workspace", err)
 	}

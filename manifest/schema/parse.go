@@ -93,7 +93,6 @@ var keywords = map[string]keyword{
 // parser walks the document once.
 type parser struct {
 	nodes    []*node // in the order of the document
-	byPath   map[string]*node
 	anchors  map[string]*node
 	refs     []*node // nodes that refer
 	patterns int
@@ -112,7 +111,7 @@ func Parse(doc jcs.Value) (Schema, error) {
 	if depth(doc.String()) > MaxDepth {
 		return Schema{}, spec.Refuse(spec.TooLarge, "", "a schema of depth 32")
 	}
-	p := &parser{byPath: map[string]*node{}, anchors: map[string]*node{}}
+	p := new(parser)
 	root, err := p.schema(doc, "")
 	if err != nil {
 		return Schema{}, err
@@ -156,7 +155,6 @@ func malformed(path, why string) error { return spec.Refuse(spec.Malformed, cut(
 func (p *parser) schema(v jcs.Value, path string) (*node, error) {
 	n := &node{path: path, id: int32(len(p.nodes))}
 	p.nodes = append(p.nodes, n)
-	p.byPath[path] = n
 	switch v.Kind() {
 	case 't', 'f':
 		n.bool = true
@@ -240,6 +238,9 @@ func (p *parser) word(n *node, name string, m jcs.Value, at string) error {
 	case "$anchor", "$dynamicAnchor":
 		if other := p.anchors[text]; !isText || text == "" || other != nil && other != n {
 			return malformed(at, "an anchor once")
+		}
+		if p.anchors == nil {
+			p.anchors = make(map[string]*node)
 		}
 		p.anchors[text] = n
 	case "pattern":
@@ -331,6 +332,13 @@ func instructions(re *syntax.Regexp) int {
 
 // resolve turns references into edges; each names a schema that we walked.
 func (p *parser) resolve() error {
+	if len(p.refs) == 0 {
+		return nil
+	}
+	byPath := make(map[string]*node, len(p.nodes))
+	for _, n := range p.nodes {
+		byPath[n.path] = n
+	}
 	for _, n := range p.refs {
 		for _, ref := range n.refs {
 			fragment, err := url.PathUnescape(ref[1:])
@@ -339,7 +347,7 @@ func (p *parser) resolve() error {
 			}
 			to := p.anchors[fragment]
 			if fragment == "" || fragment[0] == '/' {
-				to = p.byPath[fragment]
+				to = byPath[fragment]
 			}
 			if to == nil {
 				return malformed(n.path, "a reference to no schema")

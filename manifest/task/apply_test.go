@@ -254,6 +254,36 @@ func TestAnAmendmentChangesOnlyWhatItMay(t *testing.T) {
 	}
 }
 
+// TestSeenAndAtNeverRunBackwards within a chain (section 6).
+func TestSeenAndAtNeverRunBackwards(t *testing.T) {
+	d := newDuo(1)
+	now := d.walkTo(t, "R:proposed", "W:accepted", "W:started")
+	now, _, err := d.say(now, manifest.Requester, manifest.Asked{Contract: now.InForce().Digest, Amendment: budgetAmendment(900)}, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := now.Next(d.agent[0].DID(), manifest.Body{Fact: manifest.Cancelled{Reason: "x"}}, t0.Add(time.Hour))
+	first := now.chains[1][0].Digest
+	for name, spoil := range map[string]func(*manifest.Event){
+		"seen nothing":    func(e *manifest.Event) { e.Seen = nil },
+		"seen less":       func(e *manifest.Event) { e.Seen = &first },
+		"an earlier time": func(e *manifest.Event) { e.At = signing.TimeOf(t0) },
+	} {
+		e := good
+		spoil(&e)
+		got, err := take(now, fake(e))
+		if !isBreak(err) || got.Ended() || got.Break(manifest.Requester) == nil {
+			t.Errorf("%s: %v, want the chain broken", name, err)
+		}
+		if _, err := now.View(e); name != "an earlier time" && err == nil {
+			t.Errorf("%s has a view", name)
+		}
+	}
+	if _, err := take(now, fake(good)); err != nil {
+		t.Errorf("the good one: %v", err)
+	}
+}
+
 func TestOnlyAWorkerAsksForAChild(t *testing.T) {
 	d := newDuo(1)
 	now := d.walkTo(t, "R:proposed", "W:accepted", "W:started")

@@ -137,11 +137,15 @@ func (v *validator) rule(t Then, path string) {
 }
 
 func (v *validator) bounds(m AtMost, d PerDay, once *int64, path string) {
-	for name, a := range map[string]*Amount{"input_tokens": m.InputTokens, "output_tokens": m.OutputTokens, "tool_calls": m.ToolCalls} {
-		v.must(a == nil || *a >= 0, path+"/at_most/"+name, "not negative")
-	}
-	for name, a := range map[string]*Amount{"tasks": d.Tasks, "input_tokens": d.InputTokens, "output_tokens": d.OutputTokens, "tool_calls": d.ToolCalls} {
-		v.must(a == nil || *a >= 0, path+"/per_day/"+name, "not negative")
+	for _, x := range []struct {
+		name string
+		have *Amount
+	}{
+		{"/at_most/input_tokens", m.InputTokens}, {"/at_most/output_tokens", m.OutputTokens}, {"/at_most/tool_calls", m.ToolCalls},
+		{"/per_day/tasks", d.Tasks}, {"/per_day/input_tokens", d.InputTokens}, {"/per_day/output_tokens", d.OutputTokens},
+		{"/per_day/tool_calls", d.ToolCalls},
+	} {
+		v.must(x.have == nil || *x.have >= 0, path+x.name, "not negative")
 	}
 	v.must(m.Time == nil || *m.Time >= 0, path+"/at_most/time", "not negative")
 	v.must(m.DelegationDepth == nil || *m.DelegationDepth >= 0 && *m.DelegationDepth <= 5, path+"/at_most/delegation_depth", "0 to 5")

@@ -9,6 +9,7 @@
 package task
 
 import (
+	"slices"
 	"time"
 
 	"sealbridge/manifest"
@@ -78,21 +79,12 @@ func (t Task) ContractAs(c Contract) (manifest.TaskManifest, signing.Digest) {
 	m.Budget.MaxToolInvocations, m.Budget.MaxWallClockSeconds = c.Limits.ToolInvocations, c.Limits.WallClockSeconds
 	grants := []manifest.Grant{}
 	for _, g := range m.Permissions.GrantedCapabilities {
-		if !contains(c.Withdrawn, g.CapabilityID) {
+		if !slices.Contains(c.Withdrawn, g.CapabilityID) {
 			grants = append(grants, g)
 		}
 	}
 	m.Permissions.GrantedCapabilities = grants
 	return m, c.Digest
-}
-
-func contains[T comparable](list []T, x T) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 // RoleOf says which side the agent works for; ok is false for a third one.

@@ -85,6 +85,7 @@ type depot struct {
 	calls  int
 	cut    int // 0: never
 	asked  map[int]int
+	runs   [][2]int
 }
 
 func newDepot() *depot { return &depot{chunks: map[string][]byte{}, asked: map[int]int{}} }
@@ -123,7 +124,9 @@ func (d *depot) GetChunk(_ context.Context, _ signing.DID, id string, n int) ([]
 	return bytes.Clone(b), nil
 }
 
-func (d *depot) HasChunks(context.Context, signing.DID, string) ([][2]int, error) { return nil, nil }
+func (d *depot) HasChunks(context.Context, signing.DID, string) ([][2]int, error) {
+	return d.runs, d.call()
+}
 
 var peer = signing.NewKey([32]byte{1}).DID()
 
@@ -318,6 +321,27 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 	}
 	f.left -= len(p)
 	return f.w.Write(p)
+}
+
+func TestArrivedCountsWhatARelaySaysWithinReason(t *testing.T) {
+	in := Transfer{Count: 10}
+	for _, test := range []struct {
+		runs [][2]int
+		want uint32
+	}{
+		{nil, 0}, {[][2]int{{0, 9}}, 10}, {[][2]int{{0, 2}, {5, 5}}, 4}, {[][2]int{{0, 1 << 30}}, 10}, {[][2]int{{-5, 3}}, 4},
+		{[][2]int{{0, 9}, {0, 9}}, 10}, {[][2]int{{7, 3}}, 0}, {[][2]int{{20, 30}}, 0},
+	} {
+		d := newDepot()
+		d.runs = test.runs
+		if got, err := Arrived(t.Context(), d, peer, in); err != nil || got != test.want {
+			t.Errorf("Arrived(%v) = %d, %v, want %d", test.runs, got, err, test.want)
+		}
+	}
+	d := newDepot()
+	d.calls, d.cut = 1, 1
+	_, err := Arrived(t.Context(), d, peer, in)
+	wantReason(t, "cut", err, spec.Unavailable)
 }
 
 func TestIncomingRefusesWhatWasNotPromised(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 type Depot interface {
 	PutChunk(ctx context.Context, to signing.DID, id string, n int, b []byte) error
 	GetChunk(ctx context.Context, from signing.DID, id string, n int) ([]byte, error)
-	// HasChunks lists what has arrived, as first and last of each run.
+	// HasChunks lists what has arrived, as first and last of each run, in order.
 	HasChunks(ctx context.Context, from signing.DID, id string) ([][2]int, error)
 }
 
@@ -271,6 +271,24 @@ func (s *Store) Download(ctx context.Context, depot Depot, from signing.DID, t T
 		n += batch
 	}
 	return s.admit(f, t, digestOf(sum))
+}
+
+// Arrived is how many chunks of a transfer lie ready for us at a relay. What a
+// relay says beyond the count is left out.
+func Arrived(ctx context.Context, depot Depot, from signing.DID, t Transfer) (uint32, error) {
+	runs, err := depot.HasChunks(ctx, from, t.ID.s)
+	if err != nil {
+		return 0, outward(err)
+	}
+	var n, next int
+	for _, run := range runs {
+		first, last := max(run[0], next), min(run[1], int(t.Count)-1)
+		if last >= first {
+			n += last - first + 1
+			next = last + 1
+		}
+	}
+	return uint32(n), nil
 }
 
 // arrived hashes the whole chunks that an earlier try left and cuts off the rest.

@@ -6,11 +6,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -229,102 +227,6 @@ func (s *Store) Forget(id TransferID) error {
 		}
 	}
 	return nil
-}
-
-// Download brings a file in: chunk by chunk into quarantine, and into the store
-// only when size and digest are those promised (R5). After an error it can be
-// called again and goes on behind the chunks it has. A file whose chunks open
-// but whose digest is another is dropped.
-func (s *Store) Download(ctx context.Context, depot Depot, from signing.DID, t Transfer) error {
-	if s.Has(t.Digest) {
-		return s.Forget(t.ID)
-	}
-	f, err := s.root.OpenFile(incoming(t.ID), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return disk("opening the quarantine", err)
-	}
-	defer f.Close()
-	sum := sha256.New()
-	n, err := arrived(f, sum, t)
-	if err != nil {
-		return err
-	}
-	out := io.MultiWriter(s.wrap(f), sum)
-	for n < t.Count {
-		batch := min(window, t.Count-n)
-		var plain [window][]byte
-		failed := each(batch, func(i uint32) error {
-			sealed, err := depot.GetChunk(ctx, from, t.ID.s, int(n+i))
-			if err == nil {
-				plain[i], err = box.OpenChunk(t.Key, t.ID.s, n+i, t.Count, sealed)
-			}
-			return err
-		})
-		for i := uint32(0); i < batch && plain[i] != nil; i++ { // what came is kept, up to the first that did not
-			if _, err := out.Write(plain[i]); err != nil {
-				return disk("writing to quarantine", err)
-			}
-		}
-		if failed != nil {
-			return outward(failed)
-		}
-		n += batch
-	}
-	return s.admit(f, t, digestOf(sum))
-}
-
-// Arrived is how many chunks of a transfer lie ready for us at a relay. What a
-// relay says beyond the count is left out.
-func Arrived(ctx context.Context, depot Depot, from signing.DID, t Transfer) (uint32, error) {
-	runs, err := depot.HasChunks(ctx, from, t.ID.s)
-	if err != nil {
-		return 0, outward(err)
-	}
-	var n, next int
-	for _, run := range runs {
-		first, last := max(run[0], next), min(run[1], int(t.Count)-1)
-		if last >= first {
-			n += last - first + 1
-			next = last + 1
-		}
-	}
-	return uint32(n), nil
-}
-
-// arrived hashes the whole chunks that an earlier try left and cuts off the rest.
-func arrived(f *os.File, sum io.Writer, t Transfer) (uint32, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, disk("reading the quarantine", err)
-	}
-	n := min(info.Size()/box.ChunkSize, int64(t.Count)-1) // the last chunk is always asked for anew
-	if err := f.Truncate(n * box.ChunkSize); err != nil {
-		return 0, disk("reading the quarantine", err)
-	}
-	if _, err := io.CopyN(sum, f, n*box.ChunkSize); err != nil {
-		return 0, disk("reading the quarantine", err)
-	}
-	return uint32(n), nil
-}
-
-// admit lets a whole file out of quarantine, or drops it.
-func (s *Store) admit(f *os.File, t Transfer, got signing.Digest) error {
-	info, err := f.Stat()
-	if err != nil {
-		return disk("measuring the quarantine", err)
-	}
-	if info.Size() != t.Size || got != t.Digest {
-		f.Close()
-		s.root.Remove(incoming(t.ID))
-		return spec.Refuse(spec.BadDigest, "", fmt.Sprintf("the file that came is not the one promised: %d bytes", info.Size()))
-	}
-	if err := f.Sync(); err != nil {
-		return disk("flushing the quarantine", err)
-	}
-	if err := f.Close(); err != nil {
-		return disk("flushing the quarantine", err)
-	}
-	return s.commit(incoming(t.ID), t.Digest)
 }
 
 // each calls f for 0 … n-1 at once and returns the error of the least.

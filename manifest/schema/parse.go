@@ -1,13 +1,8 @@
 package schema
 
 import (
-	"net/url"
-	"regexp"
-	"regexp/syntax"
 	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
@@ -291,112 +286,4 @@ func (p *parser) warn(at, why string) {
 	if len(p.warnings) < MaxWarnings {
 		p.warnings = append(p.warnings, cut(at, maxPath)+": "+why)
 	}
-}
-
-// pattern is the library's way to a pattern, also to one in an instance whose
-// format is regex.
-func pattern(text string) (jsonschema.Regexp, error) {
-	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil || instructions(re) > MaxPattern {
-		return nil, errFormat
-	}
-	return regexp.Compile(text)
-}
-
-// program is the size of a pattern's program, without building it.
-func (p *parser) program(pattern, at string) (int, error) {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return 0, malformed(at, "a pattern of RE2")
-	}
-	size := instructions(re)
-	if p.patterns += size; size > MaxPattern || p.patterns > MaxPatterns {
-		return 0, spec.Refuse(spec.TooLarge, cut(at, maxPath), "5,000 instructions a pattern, 20,000 a schema")
-	}
-	return size, nil
-}
-
-func instructions(re *syntax.Regexp) int {
-	n := 2
-	if re.Op == syntax.OpLiteral {
-		n = len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		n += instructions(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		n *= max(1, re.Min, re.Max)
-	}
-	return min(n, 1<<30)
-}
-
-// resolve turns references into edges; each names a schema that we walked.
-func (p *parser) resolve() error {
-	if len(p.refs) == 0 {
-		return nil
-	}
-	byPath := make(map[string]*node, len(p.nodes))
-	for _, n := range p.nodes {
-		byPath[n.path] = n
-	}
-	for _, n := range p.refs {
-		for _, ref := range n.refs {
-			fragment, err := url.PathUnescape(ref[1:])
-			if err != nil {
-				return malformed(n.path, "a reference is #, #/pointer or #anchor")
-			}
-			to := p.anchors[fragment]
-			if fragment == "" || fragment[0] == '/' {
-				to = byPath[fragment]
-			}
-			if to == nil {
-				return malformed(n.path, "a reference to no schema")
-			}
-			n.here = append(n.here, to)
-			n.below = append(n.below, to)
-		}
-	}
-	return nil
-}
-
-// measureChain finds the longest chain of schemas that apply to one value and
-// refuses a chain that closes.
-func (n *node) measureChain() error {
-	if n.chain > 0 {
-		return nil
-	}
-	n.chain = -1
-	longest := 0
-	for _, k := range n.here {
-		if k.chain < 0 {
-			return malformed(n.path, "a cycle that does not descend into the value")
-		}
-		if err := k.measureChain(); err != nil {
-			return err
-		}
-		longest = max(longest, k.chain)
-	}
-	n.chain = longest + 1
-	if n.chain > MaxChain {
-		return spec.Refuse(spec.TooLarge, cut(n.path, maxPath), "64 schemas in a chain at one value")
-	}
-	return nil
-}
-
-// measure counts schemas with every reference written out, in the order of the
-// document; one that leads back into what is being counted counts once.
-func (n *node) measure() int {
-	switch {
-	case n.expanded < 0:
-		return 1
-	case n.expanded > 0:
-		return n.expanded
-	}
-	n.expanded = -1
-	total := 1
-	for _, k := range n.below {
-		total = min(total+k.measure(), MaxNodes+1)
-	}
-	n.expanded = total
-	return total
 }

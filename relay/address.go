@@ -85,31 +85,25 @@ func TokenOfKey(pub [32]byte) Token {
 	return Token{b32.EncodeToString(append(raw, byte(sum), byte(sum>>8)))}
 }
 
-// ParseToken takes the one spelling of a key of prime order.
+// ParseToken takes the one spelling. Whether the key in it is good is said by [Token.DID].
 func ParseToken(s string) (Token, error) {
-	t, d := Token{s}, signing.DID{}
 	raw, err := b32.DecodeString(s)
-	if len(s) == 56 && err == nil && len(raw) == 35 {
-		d, err = signing.DIDOf([32]byte(raw[1:33]))
-		if err == nil && TokenOf(d) == t {
-			return t, nil
-		}
+	if len(s) == 56 && err == nil && len(raw) == 35 && TokenOfKey([32]byte(raw[1:33])).s == s {
+		return Token{s}, nil
 	}
 	return Token{}, spec.Refuse(spec.Malformed, "", "a user key: U and 55 characters")
 }
 
-// DID is the key as a did:key.
-func (t Token) DID() signing.DID {
-	raw, err := b32.DecodeString(t.s)
-	if err != nil || len(raw) != 35 {
-		return signing.DID{}
+// Key is the public key.
+func (t Token) Key() (key [32]byte) {
+	if raw, err := b32.DecodeString(t.s); err == nil && len(raw) == 35 {
+		copy(key[:], raw[1:33])
 	}
-	d, err := signing.DIDOf([32]byte(raw[1:33]))
-	if err != nil {
-		return signing.DID{}
-	}
-	return d
+	return key
 }
+
+// DID is the key as a did:key; a key that is not of prime order has none (I1).
+func (t Token) DID() (signing.DID, error) { return signing.DIDOf(t.Key()) }
 
 func (t Token) String() string               { return t.s }
 func (t Token) IsZero() bool                 { return t.s == "" }

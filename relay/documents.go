@@ -135,7 +135,12 @@ func OpenBinding(wire []byte, relay signing.DID, at time.Time) (b Binding, err e
 		return Binding{}, spec.Refuse(spec.WrongSigner, "/signature/signerDid", "S6")
 	case b.RelayDid != relay:
 		return Binding{}, spec.Refuse(spec.NotPermitted, "/relayDid", "R3a")
-	case b.Session.DID() == b.AgentDid || b.Session.DID() == relay:
+	}
+	session, err := b.Session.DID()
+	if err != nil {
+		return Binding{}, spec.At("/session", err)
+	}
+	if session == b.AgentDid || session == relay || relay == b.AgentDid || session == b.OwnerDid {
 		return Binding{}, spec.Refuse(spec.Malformed, "/session", "I5")
 	}
 	if err := b.check(at); err != nil {

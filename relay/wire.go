@@ -56,6 +56,19 @@ type Have struct {
 	Count int      `json:"count"`
 }
 
+// Runs writes rising numbers as first and last of each run.
+func Runs(ns []int) [][2]int {
+	runs := [][2]int{}
+	for _, n := range ns {
+		if last := len(runs) - 1; last >= 0 && runs[last][1] == n-1 {
+			runs[last][1] = n
+		} else {
+			runs = append(runs, [2]int{n, n})
+		}
+	}
+	return runs
+}
+
 // Headers of a request with a body that is not JSON.
 const (
 	HeaderTicket  = "Sb-Ticket" // 22 characters base64url

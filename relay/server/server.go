@@ -1,0 +1,350 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"sealbridge/relay"
+	"sealbridge/signing"
+)
+
+const (
+	loginWait   = 4 * time.Second // below the server's own 5 s
+	loginMemory = 30 * 24 * time.Hour
+	trimEvery   = 25 * time.Millisecond
+	sweepEvery  = 10 * time.Second
+)
+
+// errFailed stands for a fault that only a restart cures.
+var errFailed = errors.New("the relay stopped taking after a fault of its store")
+
+// Server is a running relay.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	ns      *server.Server
+	auth    *auth
+	in      *ingress
+	st      store
+	state   *state
+	mail    *mail
+	objects *objects
+	custody *custody
+	metrics *metrics
+	address relay.Address
+	ingress *nats.Conn
+	subs    []*nats.Subscription
+	ops     *opsServer
+	admin   *adminServer
+
+	ready    chan struct{} // closed when the state is read
+	stopping chan struct{} // closed when the end begins
+	failed   atomic.Bool   // the store had a fault: takes nothing until restarted
+	full     atomic.Bool   // the disk is nearly full
+	parked   sync.WaitGroup
+	loops    sync.WaitGroup
+	end      sync.Once
+
+	helloMu  sync.Mutex // guards the two below
+	helloDoc []byte
+	helloAt  time.Time
+}
+
+// Start opens the store, listens, and returns once it serves.
+func Start(ctx context.Context, c Config) (*Server, error) {
+	if c.Dir != "" {
+		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the store: %w", err)
+		}
+	}
+	host, port, err := c.validate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: c, log: c.Log, ready: make(chan struct{}), stopping: make(chan struct{})}
+	s.metrics = newMetrics(s)
+	if err := s.start(ctx, host, port); err != nil {
+		s.Close() //nolint:errcheck // the first error is the one to tell
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, host string, port int) error {
+	session, err := nkeys.CreateUser()
+	if err != nil {
+		return err
+	}
+	pub, err := session.PublicKey()
+	if err != nil {
+		return err
+	}
+	s.auth = newAuth(s, pub)
+	if s.ns, err = server.NewServer(s.options(host, port)); err != nil {
+		return fmt.Errorf("configuring the server: %w", err)
+	}
+	s.ns.SetLoggerV2(natsLog{s.log}, false, false, false)
+	s.ns.Start()
+	if !s.ns.ReadyForConnections(10*time.Second) || !s.ns.JetStreamEnabled() {
+		return fmt.Errorf("starting on %s: the server did not come up", s.cfg.Listen)
+	}
+	sign := func(nonce []byte) ([]byte, error) { return session.Sign(nonce) }
+	connect := func(name string) (*nats.Conn, error) {
+		return nats.Connect("", nats.InProcessServer(s.ns), nats.Name(name), nats.Nkey(pub, sign),
+			nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1), nats.NoEcho(),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.log.Warn("service connection", "error", err) }))
+	}
+	if s.st.nc, err = connect("store"); err != nil {
+		return fmt.Errorf("connecting to the store: %w", err)
+	}
+	if s.st.js, err = jetstream.New(s.st.nc); err != nil {
+		return err
+	}
+	if s.ingress, err = connect("ingress"); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	s.address = s.whereWeAre()
+	s.in = newIngress(s)
+	if s.subs, err = s.in.start(s.ingress); err != nil {
+		return fmt.Errorf("subscribing: %w", err)
+	}
+	if err := s.ingress.Flush(); err != nil {
+		return fmt.Errorf("subscribing: %w", err)
+	}
+	s.loops.Go(s.custody.run)
+	s.loops.Go(s.trimLoop)
+	s.loops.Go(s.sweepLoop)
+	if s.admin, err = startAdmin(s); err != nil {
+		return err
+	}
+	if s.ops, err = startOps(s); err != nil {
+		return err
+	}
+	close(s.ready)
+	return nil
+}
+
+func (s *Server) load(ctx context.Context) error {
+	if err := s.st.create(ctx, s.cfg.Quotas); err != nil {
+		return err
+	}
+	s.state = &state{st: s.st, cfg: &s.cfg}
+	s.mail = &mail{st: s.st, cfg: &s.cfg}
+	s.objects = &objects{st: s.st, cfg: &s.cfg}
+	if err := errors.Join(s.state.load(), s.mail.load(), s.objects.load()); err != nil {
+		return err
+	}
+	s.custody = newCustody(s, s.cfg.Signer.DID().String()+"/"+s.state.name)
+	return s.custody.load()
+}
+
+func (s *Server) options(host string, port int) *server.Options {
+	if port == 0 {
+		port = -1
+	}
+	o := &server.Options{
+		ServerName: "sealbridge", Host: host, Port: port, NoSigs: true, NoSystemAccount: false,
+		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "store"), JetStreamMaxMemory: 1 << 20, JetStreamMaxStore: s.cfg.MaxStore,
+		SyncAlways: s.cfg.Sync == relay.SyncAlways, SyncInterval: 10 * time.Second,
+		AlwaysEnableNonce: true, CustomClientAuthentication: s.auth,
+		MaxPayload: relay.MaxEnvelope + 64<<10, MaxPending: 32 << 20, MaxSubs: 0, MaxControlLine: 4096,
+		AuthTimeout: 5, PingInterval: 30 * time.Second, WriteDeadline: 10 * time.Second,
+	}
+	if s.cfg.WebSocket {
+		o.DontListen = true
+		o.Websocket = server.WebsocketOpts{Host: host, Port: port, NoTLS: s.cfg.TLS == nil, TLSConfig: s.cfg.TLS, HandshakeTimeout: 5 * time.Second}
+		return o
+	}
+	if s.cfg.TLS != nil {
+		o.TLSConfig, o.TLSHandshakeFirst, o.TLSTimeout = s.cfg.TLS, true, 5
+	}
+	return o
+}
+
+func (s *Server) whereWeAre() relay.Address {
+	a := relay.Address{URL: s.cfg.URL, DID: s.cfg.Signer.DID()}
+	if a.URL == "" {
+		a.URL = s.ns.ClientURL()
+		if s.cfg.WebSocket {
+			a.URL = s.ns.WebsocketURL()
+		}
+	}
+	return a
+}
+
+// Address is what owners dial, with the relay's identity.
+func (s *Server) Address() relay.Address { return s.address }
+
+// OpsAddress is where /healthz, /readyz and /metrics are, "" for nowhere.
+func (s *Server) OpsAddress() string {
+	if s.ops == nil {
+		return ""
+	}
+	return s.ops.addr
+}
+
+// Drain stops taking, finishes what it took, answers who waits with nothing,
+// and closes.
+func (s *Server) Drain(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- s.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close is Drain without a limit; it may be called twice.
+func (s *Server) Close() error {
+	s.end.Do(func() {
+		close(s.stopping)
+		s.ops.close()
+		s.admin.close()
+		for _, sub := range s.subs {
+			sub.Unsubscribe() //nolint:errcheck // what it had is in our queues
+		}
+		if s.in != nil {
+			s.in.finish()
+			s.mail.wakeAll()
+			s.parked.Wait()
+			close(s.custody.in)
+		}
+		s.loops.Wait()
+		if s.mail != nil && s.mail.dirty != nil {
+			if err := s.mail.trim(); err != nil {
+				s.log.Warn("trimming", "error", err)
+			}
+		}
+		for _, nc := range []*nats.Conn{s.ingress, s.st.nc} {
+			if nc != nil {
+				nc.FlushTimeout(time.Second) //nolint:errcheck // best effort before the end
+				nc.Close()
+			}
+		}
+		if s.ns != nil {
+			s.ns.Shutdown()
+			s.ns.WaitForShutdown()
+		}
+	})
+	return nil
+}
+
+// fail is the end of taking: what the store may have done is not known.
+func (s *Server) fail(doing string, err error) {
+	if !s.failed.Swap(true) {
+		s.log.Error("taking nothing until restarted", "while", doing, "error", err)
+	}
+}
+
+// Failed says whether the relay has to be restarted.
+func (s *Server) Failed() bool { return s.failed.Load() }
+
+func (s *Server) trimLoop() {
+	t := time.NewTicker(trimEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if err := s.mail.trim(); err != nil {
+				s.log.Warn("trimming", "error", err)
+			}
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+func (s *Server) sweepLoop() {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	counted := time.Now()
+	for s.checkDisk(); ; s.checkDisk() {
+		select {
+		case <-t.C:
+		case <-s.stopping:
+			return
+		}
+		now := s.cfg.Now()
+		s.mail.sweep(now)
+		s.in.sweep(now)
+		s.auth.forget(now)
+		err := s.state.sweep(now)
+		if time.Since(counted) > recount {
+			counted, err = time.Now(), errors.Join(err, s.objects.load())
+		}
+		if err != nil {
+			s.log.Warn("sweeping", "error", err)
+		}
+	}
+}
+
+func (s *Server) checkDisk() {
+	free, all, ok := diskFree(s.cfg.Dir)
+	full := ok && float64(free) < s.cfg.KeepFree*float64(all)
+	if full != s.full.Swap(full) {
+		s.log.Warn("disk", "taking", !full, "free", free)
+	}
+}
+
+// tlsKeys are the SHA-256 of the public keys that a TLS configuration shows.
+func tlsKeys(c *tls.Config) (out []signing.Digest) {
+	if c == nil {
+		return []signing.Digest{}
+	}
+	certs := c.Certificates
+	if c.GetCertificate != nil {
+		if cert, err := c.GetCertificate(&tls.ClientHelloInfo{}); err == nil && cert != nil {
+			certs = append(certs[:len(certs):len(certs)], *cert)
+		}
+	}
+	for _, cert := range certs {
+		if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err == nil {
+			out = append(out, signing.DigestFrom(sha256.Sum256(leaf.RawSubjectPublicKeyInfo)))
+		}
+	}
+	return out
+}
+
+// natsLog hands the server's warnings to our log; its notices are noise.
+type natsLog struct{ l *slog.Logger }
+
+func (natsLog) Noticef(string, ...any)      {}
+func (n natsLog) Warnf(f string, v ...any)  { n.l.Warn("nats: " + fmt.Sprintf(f, v...)) }
+func (n natsLog) Fatalf(f string, v ...any) { n.l.Error("nats: " + fmt.Sprintf(f, v...)) }
+func (n natsLog) Errorf(f string, v ...any) { n.l.Error("nats: " + fmt.Sprintf(f, v...)) }
+func (natsLog) Debugf(string, ...any)       {}
+func (natsLog) Tracef(string, ...any)       {}
+
+// certificateLeft is how long the first certificate to expire is good.
+func certificateLeft(c *tls.Config, now time.Time) (left time.Duration) {
+	if c == nil {
+		return 0
+	}
+	for i, cert := range c.Certificates {
+		leaf, err := x509.ParseCertificate(cert.Certificate[0])
+		if err == nil && (i == 0 || leaf.NotAfter.Sub(now) < left) {
+			left = leaf.NotAfter.Sub(now)
+		}
+	}
+	return left
+}

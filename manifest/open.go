@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"strings"
 
 	"sealbridge/signing"
@@ -91,11 +92,11 @@ func checkTyped(v, block jcs.Value, k *signing.Keys) BlockWord {
 	if !ok {
 		return bad(spec.UnknownType, "/type", "S4")
 	}
-	return checkBlock(v.Without("signature"), block, c, "/signature", k)
+	return checkBlock(signing.DigestOf(v.Without("signature").Bytes()), block, c, "/signature", k)
 }
 
 func checkManifest(v, pair jcs.Value, k *signing.Keys) (out []BlockWord) {
-	payload := v.Without("signatures")
+	digest := signing.DigestOf(v.Without("signatures").Bytes())
 	for name, block := range pair.Members() {
 		role, c := Requester, signing.RequesterManifest
 		switch name {
@@ -103,12 +104,12 @@ func checkManifest(v, pair jcs.Value, k *signing.Keys) (out []BlockWord) {
 		case "workerSignature":
 			role, c = Worker, signing.WorkerManifest
 		default:
-			out = append(out, bad(spec.Malformed, "/signatures/"+name, "unknown member"))
+			out = append(out, bad(spec.Malformed, "/signatures", "unknown member"))
 			continue
 		}
-		w := checkBlock(payload, block, c, "/signatures/"+name, k)
+		w := checkBlock(digest, block, c, "/signatures/"+name, k)
 		w.Role = role
-		if w.Word == "" && !isParty(payload, role, w.Signer) {
+		if w.Word == "" && !isParty(v, role, w.Signer) {
 			w.Word, w.Err = spec.WrongSigner, spec.Refuse(spec.WrongSigner, "/signatures/"+name+"/signerDid", "S6")
 		}
 		out = append(out, w)
@@ -116,14 +117,14 @@ func checkManifest(v, pair jcs.Value, k *signing.Keys) (out []BlockWord) {
 	return out
 }
 
-func checkBlock(payload, block jcs.Value, c signing.Context, path string, k *signing.Keys) BlockWord {
-	signer, _ := block.At("/signerDid")
+func checkBlock(payload signing.Digest, block jcs.Value, c signing.Context, path string, k *signing.Keys) BlockWord {
+	signer, _ := block.Member("signerDid")
 	text, _ := signer.Text()
 	w := BlockWord{Signer: text}
 	b, err := signing.ReadBlock(block)
 	if err == nil {
 		w.At = b.SignedAt
-		err = k.Verify(payload, c, b)
+		err = k.VerifyDigest(payload, c, b)
 	}
 	if err != nil {
 		w.Word, w.Err = spec.ReasonOf(err), spec.At(path, err)
@@ -131,10 +132,10 @@ func checkBlock(payload, block jcs.Value, c signing.Context, path string, k *sig
 	return w
 }
 
-func isParty(payload jcs.Value, role Role, signer string) bool {
-	for _, who := range []string{"ownerDid", "agentDid"} {
-		v, ok := payload.At("/" + string(role) + "/" + who)
-		if text, _ := v.Text(); ok && text == signer {
+func isParty(v jcs.Value, role Role, signer string) bool {
+	party, _ := v.Member(string(role))
+	for name, who := range party.Members() {
+		if text, ok := who.Text(); ok && text == signer && (name == "ownerDid" || name == "agentDid") {
 			return true
 		}
 	}
@@ -144,15 +145,26 @@ func isParty(payload jcs.Value, role Role, signer string) bool {
 // Open reads a document from the wire: size, strictness, arithmetic, shape and
 // rules, in that order (D2). It needs no state; floods end here.
 func Open(wire []byte, k *signing.Keys) (Signed, error) {
-	v, err := jcs.Parse(wire)
+	limits := jcs.DocumentLimits
+	asManifest := bytes.HasPrefix(wire, manifestStart)
+	if asManifest {
+		limits = jcs.ManifestLimits
+	}
+	v, err := jcs.ParseWithin(wire, limits)
 	if err != nil {
 		return Signed{}, err
 	}
-	return OpenValue(v, k)
+	return open(v, asManifest, k)
 }
 
+// manifestStart is how every manifest begins: the first of its required members.
+var manifestStart = []byte(`{"budget":`)
+
 // OpenValue is Open for a value that is canonical already, such as a document inside another.
-func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) {
+func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) { return open(v, false, k) }
+
+// open reads v; measured says that it is within the limits of a manifest.
+func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
 	if v.Kind() != '{' {
 		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
 	}
@@ -171,7 +183,7 @@ func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) {
 		}
 		s.marks = append(s.marks, Mark{w.Role, by, w.At})
 	}
-	err := s.read()
+	err := s.read(measured)
 	if e, ok := s.doc.(*Event); ok && err == nil {
 		err = openProposal(e, k)
 	}
@@ -181,12 +193,25 @@ func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) {
 	return s, nil
 }
 
-func (s *Signed) read() (err error) {
+func (s *Signed) read(measured bool) (err error) {
 	member, isTyped := s.wire.Member("type")
 	if !isTyped {
-		m, err := ReadManifest(s.wire)
-		s.doc, s.digest = &m, signing.DigestOf(s.wire.Without("signatures").Bytes())
-		return err
+		if !measured {
+			if _, err := jcs.ParseWithin(s.wire.Bytes(), jcs.ManifestLimits); err != nil {
+				return err
+			}
+		}
+		m, err := readManifest(s.wire)
+		if err != nil {
+			return err
+		}
+		s.doc = &m
+		for _, b := range []*signing.Block{m.Signatures.RequesterSignature, m.Signatures.WorkerSignature} {
+			if b != nil {
+				s.digest = b.PayloadDigest // each block was held against it
+			}
+		}
+		return nil
 	}
 	typ, _ := member.Text()
 	r, ok := readers[typ]
@@ -226,6 +251,10 @@ func ReadManifest(v jcs.Value) (m TaskManifest, err error) {
 	if _, err := jcs.ParseWithin(v.Bytes(), jcs.ManifestLimits); err != nil {
 		return m, err
 	}
+	return readManifest(v)
+}
+
+func readManifest(v jcs.Value) (m TaskManifest, err error) {
 	if err := jcs.Decode(v, &m); err != nil {
 		return m, err
 	}

@@ -222,5 +222,11 @@ func pointer(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "…"
 	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return toPointer.Replace(name)
 }
+
+// Making a replacer costs more than reading the member that it is made for.
+var (
+	toPointer   = strings.NewReplacer("~", "~0", "/", "~1")
+	fromPointer = strings.NewReplacer("~1", "/", "~0", "~")
+)

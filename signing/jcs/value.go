@@ -35,13 +35,16 @@ func skip(b string, i int) int {
 }
 
 func skipString(b string, i int) int {
-	for i++; ; i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
+	quote := i
+	for i++; ; {
+		if quote < i { // behind the last escape: each byte is looked at once for each of the two searches
+			quote = i + strings.IndexByte(b[i:], '"')
 		}
+		escape := strings.IndexByte(b[i:quote], '\\')
+		if escape < 0 {
+			return quote + 1
+		}
+		i += escape + 2
 	}
 }
 
@@ -152,7 +155,7 @@ func (v Value) At(pointer string) (Value, bool) {
 		return v, !v.IsZero()
 	}
 	for _, tok := range strings.Split(pointer[1:], "/") {
-		tok = strings.NewReplacer("~1", "/", "~0", "~").Replace(tok)
+		tok = fromPointer.Replace(tok)
 		next, ok := v.Member(tok)
 		if v.Kind() == '[' {
 			n, err := strconv.Atoi(tok)

@@ -1,0 +1,308 @@
+package home
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"sealbridge/manifest"
+	"sealbridge/policy"
+	"sealbridge/spec"
+)
+
+// Config is config.yaml. Zero values are useful; unknown keys are refused.
+type Config struct {
+	Name   string           `yaml:"name"`
+	Relay  string           `yaml:"relay"` // address / identity
+	Agents map[string]Agent `yaml:"agents,omitempty"`
+	Notify []Notify         `yaml:"notify,omitempty"`
+	Keep   Keep             `yaml:"keep,omitempty"`
+}
+
+// Agent is one agent program: exec works for others, one boxed process a task.
+type Agent struct {
+	Kind     string   `yaml:"kind"` // exec
+	Command  []string `yaml:"command"`
+	ReadOnly []string `yaml:"read_only,omitempty"` // further folders that the program needs to run
+	Model    string   `yaml:"model,omitempty"`     // own or none; none where absent
+}
+
+// Notify is one command that is run when something waits for a person.
+type Notify struct {
+	Command []string `yaml:"command"`
+}
+
+// Keep says how long ended work stays.
+type Keep struct {
+	Tasks     string `yaml:"tasks,omitempty"`
+	Artifacts string `yaml:"artifacts,omitempty"`
+}
+
+const maxYAML = 1 << 20 // bytes of any file that a person writes
+
+func readConfig(path string) (c Config, err error) {
+	if err := readYAML(path, &c); err != nil {
+		return c, err
+	}
+	for name, a := range c.Agents {
+		if a.Kind != "exec" || len(a.Command) == 0 {
+			return c, spec.Refuse(spec.Malformed, "/agents/"+name, "kind: exec and a command")
+		}
+		if a.Model != "" && a.Model != "own" && a.Model != "none" {
+			return c, spec.Refuse(spec.Malformed, "/agents/"+name+"/model", "own or none")
+		}
+	}
+	return c, nil
+}
+
+func readPolicy(path string) (policy.Policy, error) {
+	var p policy.Policy
+	if err := readYAML(path, &p); err != nil {
+		return p, err
+	}
+	if err := p.Validate(); err != nil {
+		return p, place(path, err)
+	}
+	return p, nil
+}
+
+// ReadDraft reads a draft; file names in it count from its folder.
+func ReadDraft(path string) (d manifest.Draft, err error) {
+	if err := readYAML(path, &d); err != nil {
+		return d, err
+	}
+	dir := filepath.Dir(path)
+	for i, in := range d.Inputs {
+		if !filepath.IsAbs(in.File) {
+			d.Inputs[i].File = filepath.Join(dir, in.File)
+		}
+		if d.Inputs[i].As == "" {
+			d.Inputs[i].As = filepath.Base(in.File)
+		}
+	}
+	if name, ok := d.Output.(string); ok {
+		var schema any
+		if err := readYAML(filepath.Join(dir, name), &schema); err != nil {
+			return d, err
+		}
+		d.Output = schema
+	}
+	return d, nil
+}
+
+// ReadYAML reads any file of ours that a person writes.
+func ReadYAML(path string, into any) error { return readYAML(path, into) }
+
+func readYAML(path string, into any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return &spec.Error{Reason: spec.NotFound, Path: path, Err: err}
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxYAML+1))
+	if err != nil {
+		return disk(err)
+	}
+	if len(b) > maxYAML {
+		return spec.Refuse(spec.TooLarge, path, "1 MiB")
+	}
+	return decodeYAML(path, b, into)
+}
+
+// decodeYAML is strict: one document, no anchors, aliases or tags, no unknown or double key.
+func decodeYAML(path string, b []byte, into any) error {
+	bad := func(err error) error {
+		return &spec.Error{Reason: spec.Malformed, Path: path, Limit: firstLine(err)}
+	}
+	file, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		return bad(err)
+	}
+	if len(file.Docs) > 1 {
+		return bad(errors.New("one document"))
+	}
+	var tricks tricks
+	for _, d := range file.Docs {
+		if d.Body != nil {
+			ast.Walk(&tricks, d.Body)
+		}
+	}
+	if tricks.found != "" {
+		return bad(errors.New(tricks.found))
+	}
+	err = yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return bad(err)
+	}
+	return nil
+}
+
+// tricks finds what makes a YAML file mean something else than it says.
+type tricks struct{ found string }
+
+func (t *tricks) Visit(n ast.Node) ast.Visitor {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		at := n.GetToken().Position
+		t.found = fmt.Sprintf("[%d:%d] no anchors, aliases or tags", at.Line, at.Column)
+	}
+	return t
+}
+
+// firstLine is the reader's own first line: place and cause, without its picture of the file.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSpace(text)
+}
+
+// place turns the path of an error into a line of the file, where it can be found.
+func place(path string, err error) error {
+	var e *spec.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	c.Path = path + ":" + LineOf(path, e.Path) + " " + e.Path
+	return &c
+}
+
+// LineOf is the line of a JSON pointer in a YAML file; "1" where it cannot be told.
+func LineOf(path, pointer string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "1"
+	}
+	file, err := parser.ParseBytes(b, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return "1"
+	}
+	expr := "$"
+	for _, tok := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		if tok == "" {
+			break
+		}
+		if strings.Trim(tok, "0123456789") == "" {
+			expr += "[" + tok + "]"
+		} else {
+			expr += "." + tok
+		}
+	}
+	p, err := yaml.PathString(expr)
+	if err != nil {
+		return "1"
+	}
+	n, err := p.FilterFile(file)
+	if err != nil || n == nil || n.GetToken() == nil {
+		return "1"
+	}
+	return fmt.Sprint(n.GetToken().Position.Line)
+}
+
+func configText(n New) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, relayAddress(n.Relay))
+	b.WriteString("# agents work for others, one boxed process a task: sealbridge agent add NAME -- COMMAND…\n")
+	names := make([]string, 0, len(n.Agents))
+	for name := range n.Agents {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return b.String()
+}
+
+func relayAddress(r manifest.RelayRef) string {
+	return r.Endpoint + "/" + strings.TrimPrefix(r.Did.String(), "did:key:")
+}
+
+// SetAgent writes one agent into config.yaml, or takes it out with nil, and
+// leaves every other line as it is.
+func SetAgent(dir, name string, a *Agent) error {
+	path := filepath.Join(dir, configName)
+	c, err := readConfig(path)
+	if err != nil {
+		return err
+	}
+	if c.Agents == nil {
+		c.Agents = map[string]Agent{}
+	}
+	if a == nil {
+		delete(c.Agents, name)
+	} else {
+		c.Agents[name] = *a
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return disk(err)
+	}
+	block := ""
+	if len(c.Agents) > 0 {
+		out, err := yaml.Marshal(map[string]any{"agents": c.Agents})
+		if err != nil {
+			return err
+		}
+		block = string(out)
+	}
+	next := filepath.Join(dir, ".config-new")
+	os.Remove(next)
+	if err := writeNew(next, []byte(withoutBlock(string(old), "agents")+block)); err != nil {
+		return disk(err)
+	}
+	if _, err := readConfig(next); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return disk(err)
+	}
+	return nil
+}
+
+// withoutBlock cuts a top-level key and what is indented below it.
+func withoutBlock(text, key string) string {
+	var out []string
+	inside := false
+	for _, line := range strings.SplitAfter(text, "\n") {
+		top := line != "" && line[0] != ' ' && line[0] != '\t' && line[0] != '\n' && line[0] != '#' && line[0] != '-'
+		if top {
+			inside = strings.HasPrefix(line, key+":")
+		}
+		if !inside {
+			out = append(out, line)
+		}
+	}
+	text = strings.Join(out, "")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text
+}
+
+// policyText is the policy after init: nobody gets in before a person has
+// confirmed a contact, then a person is asked each time (K2).
+const policyText = `# Read top down; the first rule that fits decides; what nothing fits is refused.
+# A contact counts only after a person compared the six words.
+version: 1
+people:
+  me: owner
+ask:                        # who is asked, for how long; silence means no
+  contract: {who: [me], wait: 1d}
+  effect: {who: [me], wait: 1h}
+  budget: {who: [me], wait: 4h}
+  delegation: {who: [me], wait: 1d}
+  delivery: {who: [me], wait: 3d}
+incoming:                   # work that others ask of my agents
+  - {name: a contact asks, from: anyone, then: ask}
+outgoing:                   # work that I or my agents ask of others
+  - {name: I ask a contact, to: anyone, may_send: [], then: ask}
+tools: []                   # my tools, called by others under a contract
+checks: []                  # commands that a contract may have run over a delivery
+defaults: {deadline: 2d, gates: [contract, effect, delivery], budget: {time: 15m, over: stop}}
+`

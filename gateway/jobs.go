@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sealbridge/gateway/journal"
+	"sealbridge/spec"
+)
+
+// Job kinds: everything that is owed. Each can be done again without harm.
+const (
+	jobSend      = "send"      // a document that waits for its acknowledgement; key: its digest
+	jobAck       = "ack"       // both heads of a task; key: the task
+	jobReply     = "reply"     // an answer that is sent once: refusals, acknowledgements of documents
+	jobExpire    = "expire"    // an ask; key: its id
+	jobDeadline  = "deadline"  // of a task
+	jobNotify    = "notify"    // tell a person that something waits
+	jobList      = "list"      // who may put into our mailbox
+	jobKey       = "key"       // publish our box-key
+	jobRecovered = "recovered" // whether a recovery is over
+	jobHistory   = "history"   // ask a peer for both chains
+	jobAccept    = "accept"    // decide about a proposal
+	jobStart     = "start"
+	jobRun       = "run"
+	jobFetch     = "fetch"
+	jobUpload    = "upload"
+	jobCheck     = "check"
+	jobRelease   = "release"
+	jobCancel    = "cancel"
+	jobStop      = "stop"
+)
+
+const (
+	jobsAtOnce = 32          // of all kinds: bounds memory and sockets
+	idle       = time.Minute // the loop looks again at least this often
+)
+
+// handler does one job; a nil error settles it, another one puts it off.
+type handler func(g *Gateway, ctx context.Context, jb journal.Job) error
+
+var handlers map[string]handler
+
+func init() { // the handlers refer to the table through the loop
+	handlers = map[string]handler{
+		jobSend: (*Gateway).doSend, jobAck: (*Gateway).doAck, jobReply: (*Gateway).doReply,
+		jobExpire: inTurn((*turn).expire), jobDeadline: inTurn((*turn).timeOut), jobNotify: (*Gateway).doNotify,
+		jobList: (*Gateway).doList, jobKey: (*Gateway).doKey, jobHistory: (*Gateway).doHistory,
+		jobAccept: inTurn((*turn).accept), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
+		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
+		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancelBreach), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop,
+	}
+}
+
+// inTurn is a job that is one turn of the journal: what it owes anew, of its own kind too, stays owed.
+func inTurn(f func(*turn, string) error) handler {
+	return func(g *Gateway, ctx context.Context, jb journal.Job) error {
+		return g.turn(ctx, func(t *turn) error {
+			if err := t.Settle(jb.Kind, jb.Key); err != nil {
+				return err
+			}
+			return f(t, jb.Key)
+		})
+	}
+}
+
+// selfSettled are kinds whose handlers settle their own job, in the turn of its end.
+var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobStart: true, jobRun: true,
+	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true}
+
+// loop does what is owed until ctx ends.
+func (g *Gateway) loop(ctx context.Context) {
+	slots := make(chan struct{}, jobsAtOnce)
+	for ctx.Err() == nil {
+		next := g.dispatch(ctx, slots)
+		pause := idle
+		if !next.IsZero() {
+			pause = max(min(next.Sub(g.Now()), idle), time.Millisecond)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-g.poke:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// dispatch starts every job that is due and not under way.
+func (g *Gateway) dispatch(ctx context.Context, slots chan struct{}) (next time.Time) {
+	var due []journal.Job
+	err := g.Journal.View(ctx, func(tx *journal.Tx) (err error) {
+		due, next, err = tx.Due(g.Now(), 500)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			g.Log.Error("looking for what is owed", "error", err)
+		}
+		return g.Now().Add(time.Second)
+	}
+	for _, jb := range due {
+		id := jb.Kind + " " + jb.Key
+		g.mu.Lock()
+		under := g.busy[id]
+		if !under {
+			g.busy[id] = true
+		}
+		g.mu.Unlock()
+		if under {
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return next
+		}
+		g.jobs.Go(func() {
+			defer func() {
+				g.mu.Lock()
+				delete(g.busy, id)
+				g.mu.Unlock()
+				<-slots
+				g.wake()
+			}()
+			g.do(ctx, jb)
+		})
+	}
+	return next
+}
+
+func (g *Gateway) do(ctx context.Context, jb journal.Job) {
+	h, ok := handlers[jb.Kind]
+	if !ok {
+		g.Log.Error("a job of an unknown kind", "kind", jb.Kind)
+		h = func(*Gateway, context.Context, journal.Job) error { return nil }
+	}
+	err := h(g, ctx, jb)
+	if ctx.Err() != nil || err == nil && selfSettled[jb.Kind] {
+		return
+	}
+	if err != nil {
+		g.Log.Info("putting off", "job", jb.Kind, "error", err, "try", jb.Tries+1)
+	}
+	end := func(tx *journal.Tx) error {
+		now, ok, e := tx.JobOf(jb.Kind, jb.Key)
+		switch {
+		case e != nil || !ok:
+			return e
+		case err != nil:
+			return tx.Postpone(jb.Kind, jb.Key, g.Now().Add(backoff(jb.Tries)))
+		case now.Due.Equal(jb.Due) && string(now.Body) == string(jb.Body):
+			return tx.Settle(jb.Kind, jb.Key)
+		}
+		return nil // owed anew while it was done
+	}
+	if err := g.Journal.Turn(ctx, end); err != nil && ctx.Err() == nil {
+		g.Log.Error("ending a job", "job", jb.Kind, "error", err)
+	}
+}
+
+func body[T any](jb journal.Job) (v T, err error) {
+	if err = json.Unmarshal(jb.Body, &v); err != nil {
+		err = &spec.Error{Reason: spec.Internal, Err: err}
+	}
+	return v, err
+}
+
+// start brings the journal up to this configuration, and owes what the state still wants.
+func (g *Gateway) start(ctx context.Context) error {
+	return g.turn(ctx, func(t *turn) error {
+		if err := t.introduceSelf(); err != nil {
+			return err
+		}
+		for _, kind := range []string{jobKey, jobList} {
+			if err := t.owe(kind, self, nil); err != nil {
+				return err
+			}
+		}
+		if err := t.endUnknownRuns(); err != nil {
+			return err
+		}
+		rows, err := tasks.Group(t.Tx, groupOpen)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if r.V.Task.IsZero() {
+				continue
+			}
+			if err := t.owe(jobAck, r.Key, nil); err != nil { // for every open task at each start (R4)
+				return err
+			}
+			if err := t.wants(r.V); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// introduceSelf puts our own certificate and box-key into the trust.
+func (t *turn) introduceSelf() error {
+	if err := t.setTrust(t.trust); err != nil {
+		return err
+	}
+	key, _, err := t.g.Secrets.BoxKey()
+	if err != nil {
+		return err
+	}
+	if have, ok := t.trust.Agents[t.g.Agent.DID()]; ok && have.Digest == t.g.Certificate.Digest() {
+		return nil
+	}
+	v, err := t.trust.Admit(t.g.Certificate, t.now)
+	if err != nil {
+		return err
+	}
+	if err := t.identity(v); err != nil {
+		return err
+	}
+	return t.ownDocument(key)
+}

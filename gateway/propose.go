@@ -1,0 +1,152 @@
+package gateway
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sealbridge/gateway/artifact"
+	"sealbridge/manifest"
+	"sealbridge/policy"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// Proposal is a draft for one contact.
+type Proposal struct {
+	Draft  manifest.Draft `json:"draft"`
+	To     string         `json:"to"`
+	DryRun bool           `json:"dryRun"`
+}
+
+// Proposed is what came of it: nothing has left this gateway while an ask waits.
+type Proposed struct {
+	Task     string    `json:"taskId"`
+	Ask      string    `json:"ask,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+	Digest   string    `json:"manifestDigest"`
+	Manifest jcs.Value `json:"manifest"`
+	Sent     bool      `json:"sent"`
+}
+
+// Propose makes a contract from a draft, decides, and asks the owner. Files that
+// a caller names leave only after that (K3): those that a person named, or that
+// the policy lets this agent send.
+func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Proposed, err error) {
+	for i, c := range in.Draft.Check {
+		if c.Run != "" {
+			return out, spec.Refuse(spec.PolicyDenied, "/check/"+itoa(i), "this gateway runs no commands over deliveries")
+		}
+	}
+	refs, files, err := g.importInputs(ctx, in.Draft)
+	if err != nil {
+		return out, err
+	}
+	id, err := g.mint("task_", g.Now())
+	if err != nil {
+		return out, err
+	}
+	taskID, err := manifest.ParseTaskID(id)
+	if err != nil {
+		return out, err
+	}
+	err = g.turn(ctx, func(t *turn) error {
+		m, peer, err := t.contract(in, taskID, refs)
+		if err != nil {
+			return err
+		}
+		payload, err := jcs.Encode(m)
+		if err != nil {
+			return err
+		}
+		if _, err := manifest.ReadManifest(payload); err != nil {
+			return err
+		}
+		out = Proposed{Task: id, Digest: signing.DigestOf(payload.Bytes()).String(), Manifest: payload}
+		row := taskRow{Key: manifest.TaskKey{Owner: g.Owner, ID: taskID}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title,
+			Agent: by.Agent, Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
+		if in.DryRun {
+			return t.dry(row)
+		}
+		fact, err := t.proposal(row)
+		if err != nil {
+			return err
+		}
+		said, err := t.say(&row, fact)
+		if err != nil {
+			return err
+		}
+		out.Sent = said.Outcome == policy.Allow
+		if said.Ask != nil {
+			out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
+		}
+		return nil
+	})
+	return out, err
+}
+
+// dry says what would be decided, and keeps nothing.
+func (t *turn) dry(row taskRow) error {
+	fact, err := t.proposal(row)
+	if err != nil {
+		return err
+	}
+	c, err := t.caseOf(row, fact)
+	if err != nil {
+		return err
+	}
+	if d := t.rules.Policy.Decide(c); d.Outcome == policy.Deny {
+		return t.g.denied(d)
+	}
+	return nil
+}
+
+func (g *Gateway) importInputs(ctx context.Context, d manifest.Draft) (refs []manifest.ArtifactRef, files []string, err error) {
+	refs = []manifest.ArtifactRef{}
+	for i, in := range d.Inputs {
+		name := in.As
+		if name == "" {
+			name = filepath.Base(in.File)
+		}
+		ref, resolved, err := g.Files.Import(ctx, artifact.Import{Path: in.File, Name: name})
+		if err != nil {
+			return nil, nil, spec.At("/inputs/"+itoa(i), err)
+		}
+		refs, files = append(refs, ref), append(files, resolved)
+	}
+	if d.Data != nil { // M12
+		v, err := manifest.ValueOf(d.Data)
+		if err != nil {
+			return nil, nil, spec.At("/data", err)
+		}
+		ref, err := g.Files.Put(ctx, "input.json", "application/json", strings.NewReader(v.String()), artifact.MaxSize)
+		if err != nil {
+			return nil, nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, files, nil
+}
+
+func (t *turn) contract(in Proposal, id manifest.TaskID, refs []manifest.ArtifactRef) (m manifest.TaskManifest, peer signing.DID, err error) {
+	owner, _, ok := t.trust.Named(in.To)
+	if !ok {
+		return m, peer, spec.Refuse(spec.NotFound, "/to", "no contact is called "+manifest.Display(in.To, 40))
+	}
+	agent, err := t.trust.AgentFor(owner, t.now)
+	if err != nil {
+		return m, owner, err
+	}
+	own, ok := t.g.Certificate.Document().(*manifest.AgentCertificate)
+	if !ok {
+		return m, owner, spec.Refuse(spec.Internal, "", "no certificate")
+	}
+	m, err = in.Draft.Manifest(manifest.Terms{ID: id, At: t.now, Inputs: refs, Requester: party(*own), Worker: party(agent.Certificate)})
+	return m, owner, err
+}
+
+func party(c manifest.AgentCertificate) manifest.Party {
+	return manifest.Party{OwnerDid: c.OwnerDid, AgentDid: c.AgentDid, DisplayName: c.DisplayName, RelayEndpoint: c.Relay.Endpoint}
+}

@@ -1,0 +1,248 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"sealbridge/gateway/journal"
+	"sealbridge/manifest"
+	"sealbridge/signing"
+	"sealbridge/signing/box"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+const (
+	envelopeTerm = 14 * 24 * time.Hour // R1
+	rotateEvery  = 7 * 24 * time.Hour  // R2
+	republish    = time.Minute         // a relay that lost its store knows our key and list again after this
+	resend       = 20 * time.Second    // a document that nobody acknowledged goes again after this, then doubling
+)
+
+// post seals one document to a contact's agent and puts it at the relay.
+func (g *Gateway) post(ctx context.Context, owner signing.DID, wire jcs.Value, ticket, taskKey string) error {
+	var agent manifest.Agent
+	err := g.view(ctx, func(t *turn) (err error) { agent, err = t.trust.AgentFor(owner, t.now); return err })
+	if err != nil {
+		return err
+	}
+	envelope, err := g.seal(agent, wire)
+	if err != nil {
+		return err
+	}
+	receipt, err := g.Courier.Put(ctx, agent.Certificate.AgentDid, envelope, ticket)
+	if err != nil || taskKey == "" {
+		return err
+	}
+	return g.turn(ctx, func(t *turn) error { return t.append(recReceipt, taskKey, receipt.Document().Bytes()) })
+}
+
+func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
+	s, err := manifest.OpenValue(wire, g.keys)
+	if err != nil {
+		return nil, err
+	}
+	var chance [16]byte
+	if _, err := io.ReadFull(g.Chance, chance[:]); err != nil {
+		return nil, err
+	}
+	certificate := g.Certificate.Digest()
+	l := box.Letter{From: s.By(), To: to.Certificate.AgentDid, Salt: box.SaltFrom(chance), CertificateDigest: &certificate, Document: wire}
+	plain, err := l.Plain()
+	if err != nil {
+		return nil, err
+	}
+	key, err := box.ParsePublicKeyText(to.Key.Key)
+	if err != nil {
+		return nil, err
+	}
+	return box.Seal(key, box.Header{V: box.Version, To: l.To, Kid: key.Kid(), ExpiresAt: signing.TimeOf(g.Now().Add(envelopeTerm)),
+		Commit: box.Commit(l.Salt, s.Digest())}, plain)
+}
+
+// doSend sends a document and owes it again until it is acknowledged.
+func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
+	var out outRow
+	var there bool
+	err := g.Journal.View(ctx, func(tx *journal.Tx) (err error) { out, there, err = outbox.Get(tx, jb.Key); return err })
+	if err != nil {
+		return err
+	}
+	if !there {
+		return g.Journal.Turn(ctx, func(tx *journal.Tx) error { return tx.Settle(jobSend, jb.Key) })
+	}
+	if err := g.post(ctx, out.To, out.Wire, out.Ticket, out.Task); err != nil {
+		return err
+	}
+	return g.Journal.Turn(ctx, func(tx *journal.Tx) error {
+		return tx.Postpone(jobSend, jb.Key, g.Now().Add(min(resend<<min(jb.Tries, 8), time.Hour)))
+	})
+}
+
+// doReply sends an answer once.
+func (g *Gateway) doReply(ctx context.Context, jb journal.Job) error {
+	row, err := body[replyRow](jb)
+	if err != nil {
+		return nil
+	}
+	return g.dropHopeless(g.post(ctx, row.To, row.Wire, "", ""))
+}
+
+// dropHopeless gives up what no later try can change.
+func (g *Gateway) dropHopeless(err error) error {
+	switch spec.ReasonOf(err) {
+	case spec.NotFound, spec.Revoked, spec.TooLarge:
+		return nil
+	}
+	return err
+}
+
+// doAck says which events of theirs are kept and durable here, and our own newest (R4).
+func (g *Gateway) doAck(ctx context.Context, jb journal.Job) error {
+	var wire jcs.Value
+	var peer signing.DID
+	err := g.view(ctx, func(t *turn) error {
+		row, err := t.row(jb.Key)
+		if err != nil || row.Task.IsZero() {
+			return err
+		}
+		peer = row.Peer
+		ack, err := t.headsOf(row, nil)
+		wire = ack.Wire()
+		return err
+	})
+	if err != nil || wire.IsZero() {
+		return g.dropHopeless(err)
+	}
+	return g.dropHopeless(g.post(ctx, peer, wire, "", ""))
+}
+
+// headsOf signs both heads of a task; with documents it is the seal of a bundle.
+func (t *turn) headsOf(row taskRow, documents []signing.Digest) (manifest.Verified, error) {
+	return manifest.Sign(&manifest.Acknowledgement{Type: "sealbridge/acknowledgement", ProtocolVersion: manifest.ProtocolVersion,
+		To: row.Task.Agent(row.Role.Other()),
+		Task: &manifest.Heads{TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(),
+			Yours: row.Task.Head(row.Role.Other()), Mine: row.Task.Head(row.Role)},
+		Documents: documents, At: signing.TimeOf(t.now), Revocations: t.revocations()}, t.g.Agent, t.now)
+}
+
+func (g *Gateway) doHistory(ctx context.Context, jb journal.Job) error {
+	var wire jcs.Value
+	var peer signing.DID
+	err := g.view(ctx, func(t *turn) error {
+		row, err := t.row(jb.Key)
+		if err != nil || row.Task.IsZero() {
+			return err
+		}
+		have := int64(0)
+		if h := row.Task.Head(row.Role); h != nil {
+			have = h.Seq
+		}
+		v, err := manifest.Sign(&manifest.HistoryRequest{Type: "sealbridge/history-request", ProtocolVersion: manifest.ProtocolVersion,
+			To: row.Task.Agent(row.Role.Other()), TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Have: have, At: signing.TimeOf(t.now)}, g.Agent, t.now)
+		wire, peer = v.Wire(), row.Peer
+		return err
+	})
+	if err != nil || wire.IsZero() {
+		return g.dropHopeless(err)
+	}
+	return g.dropHopeless(g.post(ctx, peer, wire, "", ""))
+}
+
+// doNotify tells a person that something waits.
+func (g *Gateway) doNotify(ctx context.Context, _ journal.Job) error {
+	if g.Notifier == nil {
+		return nil
+	}
+	waiting, err := g.Asks(ctx, Owner, false)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	if err := g.Notifier.Notify(ctx, len(waiting)); err != nil {
+		g.Log.Warn("notifying", "error", err)
+	}
+	return nil
+}
+
+// doList tells the relay who may put into our mailbox: contacts, and tickets of open invites (R3b).
+func (g *Gateway) doList(ctx context.Context, _ journal.Job) error {
+	var allow []signing.DID
+	var tickets []string
+	err := g.view(ctx, func(t *turn) error {
+		for did, a := range t.trust.Agents {
+			if c := t.trust.Contacts[a.Owner]; a.Owner != g.Owner && !c.Blocked && !a.Revoked {
+				allow = append(allow, did)
+			}
+		}
+		rows, err := invites.All(t.Tx)
+		for _, r := range rows {
+			if r.V.Used.IsZero() && t.now.Before(r.V.Invite.ExpiresAt.Time()) {
+				tickets = append(tickets, r.V.Invite.Ticket)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return g.Courier.SetList(ctx, allow, tickets)
+}
+
+// doKey publishes our box-key, makes a new one each week (R2), and is owed again.
+func (g *Gateway) doKey(ctx context.Context, jb journal.Job) error {
+	doc, key, err := g.Secrets.BoxKey()
+	if err != nil {
+		return err
+	}
+	now := g.Now()
+	if !now.Before(key.NotBefore.Time().Add(rotateEvery)) {
+		if doc, err = g.Secrets.RotateBoxKey(now); err != nil {
+			return err
+		}
+		if err := g.turn(ctx, func(t *turn) error { return t.announce(doc) }); err != nil {
+			return err
+		}
+		if _, key, err = g.Secrets.BoxKey(); err != nil {
+			return err
+		}
+	}
+	if err := g.Courier.PublishKey(ctx, key.Kid, doc.Bytes()); err != nil {
+		return err
+	}
+	if err := g.doList(ctx, jb); err != nil {
+		return err
+	}
+	return g.Journal.Turn(ctx, func(tx *journal.Tx) error { return tx.Postpone(jobKey, self, now.Add(republish)) })
+}
+
+// announce folds our new box-key and sends it to every contact.
+func (t *turn) announce(doc jcs.Value) error {
+	if err := t.ownDocument(doc); err != nil {
+		return err
+	}
+	s, err := manifest.OpenValue(doc, t.g.keys)
+	if err != nil {
+		return err
+	}
+	for owner, c := range t.trust.Contacts {
+		if owner != t.g.Owner && !c.Blocked {
+			if err := t.send(owner, s, "", "", 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *turn) ownDocument(doc jcs.Value) error {
+	s, err := manifest.OpenValue(doc, t.g.keys)
+	if err != nil {
+		return err
+	}
+	v, err := t.trust.Admit(s, t.now)
+	if err != nil {
+		return err
+	}
+	return t.identity(v)
+}

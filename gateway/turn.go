@@ -1,0 +1,269 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"time"
+
+	"sealbridge/gateway/journal"
+	"sealbridge/manifest"
+	"sealbridge/manifest/task"
+	"sealbridge/policy"
+	"sealbridge/policy/approval"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// Record kinds: what the journal keeps for ever.
+const (
+	recEvent    = "event"    // of a task: both chains
+	recDocument = "document" // identity documents, by contact
+	recAsk      = "ask"
+	recDecision = "decision"
+	recAck      = "ack"     // the other side's acknowledgements of a task
+	recReceipt  = "receipt" // the relay's custody receipts
+	recNote     = "note"    // what a person did: confirm, block, cancel
+)
+
+// Tables: what holds. They are rebuilt from records when their layout changes.
+var (
+	trusts   = journal.NewTable[manifest.Trust]("trust")
+	tasks    = journal.NewTable[taskRow]("task")
+	asks     = journal.NewTable[askRow]("ask")
+	balances = journal.NewTable[balanceRow]("balance")
+	outbox   = journal.NewTable[outRow]("out")
+	invites  = journal.NewTable[inviteRow]("invite")
+	replies  = journal.NewTable[replyRow]("reply") // refusals, so that a repetition gets the same one
+	clocks   = journal.NewTable[time.Time]("clock")
+)
+
+// taskRow is one task as this gateway holds it.
+type taskRow struct {
+	Task     task.Task        `json:"task"`
+	Key      manifest.TaskKey `json:"key"`
+	Role     manifest.Role    `json:"role"`
+	Peer     signing.DID      `json:"peer"` // owner of the other side
+	Title    string           `json:"title"`
+	Agent    string           `json:"agent"`    // of ours: who works, or who asked
+	Proposal jcs.Value        `json:"proposal"` // a manifest that waits for its gate; nothing of it left this gateway
+	Dropped  string           `json:"dropped"`  // why a proposal was never said
+	Files    []string         `json:"files"`    // paths that a person or an agent named
+	Named    bool             `json:"named"`    // a person named them
+	Claimed  bool             `json:"claimed"`  // the draft said that a claimed isolation is enough
+
+	PeerHas       *manifest.Head     `json:"peerHas"`  // our newest event that the other side acknowledged
+	PeerHead      *manifest.Head     `json:"peerHead"` // its own newest, as it said
+	Sent          []transferRow      `json:"sent"`     // sealed files of ours
+	Keys          []manifest.FileKey `json:"keys"`     // of files of theirs
+	Here          map[string]bool    `json:"here"`     // digests of theirs that arrived and were checked
+	Runs          int64              `json:"runs"`
+	RunAt         time.Time          `json:"runAt"` // when the run under way began
+	Report        *manifest.Report   `json:"report"`
+	Opened        bool               `json:"opened"`   // a person opened the quarantined files (G14)
+	Released      bool               `json:"released"` // result handed over
+	Again         string             `json:"again"`    // why the last delivery was sent back
+	Breach        string             `json:"breach"`   // the rule that the other side's event broke: no work is released on it
+	Recovery      string             `json:"recovery"` // R4b: why nothing is signed in this task until the peer returned our chain
+	RecoveryUntil time.Time          `json:"recoveryUntil"`
+	PeerAsked     time.Time          `json:"peerAsked"` // when the peer last said what it holds
+	At            time.Time          `json:"at"`
+}
+
+// transferRow is one sealed file on its way out: kept until acknowledged, never sealed twice under one key (R5).
+type transferRow struct {
+	Key      manifest.FileKey `json:"key"`
+	Size     int64            `json:"size"`
+	Revision int64            `json:"revision"` // 0 for inputs
+	Up       bool             `json:"up"`       // every chunk is at the relay
+}
+
+type askRow struct {
+	Ask      approval.Ask   `json:"ask"`
+	Task     string         `json:"task"` // key of the task
+	Kind     manifest.Kind  `json:"kind"` // what is said after a yes
+	State    string         `json:"state"`
+	Decision jcs.Value      `json:"decision"`
+	Consent  policy.Consent `json:"consent"`
+	Rule     string         `json:"rule"`
+	At       time.Time      `json:"at"`
+	Closed   time.Time      `json:"closed"`
+}
+
+type balanceRow struct {
+	Account policy.Account `json:"account"`
+	Balance policy.Balance `json:"balance"`
+}
+
+// outRow is a document of ours that is kept and sent again until it is acknowledged (R4).
+type outRow struct {
+	To     signing.DID `json:"to"` // owner
+	Wire   jcs.Value   `json:"wire"`
+	Ticket string      `json:"ticket"`
+	Task   string      `json:"task"`
+	Seq    int64       `json:"seq"` // of an event
+}
+
+type inviteRow struct {
+	Invite manifest.Invite `json:"invite"`
+	Wire   jcs.Value       `json:"wire"`
+	Used   signing.DID     `json:"used"`
+	Alarm  bool            `json:"alarm"` // a second good redemption came (K1)
+}
+
+type replyRow struct {
+	To   signing.DID `json:"to"`
+	Wire jcs.Value   `json:"wire"`
+}
+
+// turn is one turn with what every step of it needs.
+type turn struct {
+	*journal.Tx
+	g     *Gateway
+	rules Rules
+	now   time.Time
+	trust manifest.Trust
+}
+
+const self = "self"
+
+// begin reads the clock, which never runs backwards (T4), and the trust.
+func (t *turn) begin() error {
+	t.now = t.g.Now()
+	last, _, err := clocks.Get(t.Tx, self)
+	if err != nil {
+		return err
+	}
+	if last.After(t.now) {
+		t.now = last
+	}
+	var ok bool
+	if t.trust, ok, err = trusts.Get(t.Tx, self); err == nil && !ok {
+		t.trust = manifest.NewTrust(t.g.Owner)
+	}
+	return err
+}
+
+func (t *turn) append(kind, key string, body []byte) error {
+	if _, err := t.Append(journal.Record{Kind: kind, Key: key, At: t.now, Body: body}); err != nil {
+		return err
+	}
+	return clocks.Put(t.Tx, self, "", t.now)
+}
+
+func (t *turn) note(key string, what map[string]string) error {
+	b, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	return t.append(recNote, key, b)
+}
+
+func (t *turn) setTrust(next manifest.Trust) error {
+	t.trust = next
+	return trusts.Put(t.Tx, self, "", next)
+}
+
+func (t *turn) row(key string) (taskRow, error) {
+	row, ok, err := tasks.Get(t.Tx, key)
+	if err == nil && !ok {
+		err = spec.Refuse(spec.NotFound, "", "task")
+	}
+	return row, err
+}
+
+// open and ended are the groups of the task table: a start looks only at what is open.
+const (
+	groupOpen  = "open"
+	groupEnded = "ended"
+)
+
+func (t *turn) putRow(row taskRow) error {
+	group := groupOpen
+	if row.done(t.now) {
+		group = groupEnded
+	}
+	return tasks.Put(t.Tx, row.Key.String(), group, row)
+}
+
+// done says that nothing more is owed for the task.
+func (r taskRow) done(now time.Time) bool {
+	if r.Task.IsZero() {
+		return r.Dropped != ""
+	}
+	if r.Task.Outcome(now) == "" {
+		return false
+	}
+	mine := r.Task.Head(r.Role)
+	heard := mine == nil || r.PeerHas != nil && r.PeerHas.Seq >= mine.Seq
+	return heard && (r.Role == manifest.Worker || r.Released || r.Task.Outcome(now) != string(manifest.KindCompleted))
+}
+
+// ledger reads the accounts that a case needs.
+func (t *turn) ledger(as []policy.Account) (policy.Ledger, error) {
+	var l policy.Ledger
+	for _, a := range as {
+		row, ok, err := balances.Get(t.Tx, accountKey(a))
+		if err != nil {
+			return l, err
+		}
+		if ok {
+			l = l.With(a, row.Balance)
+		}
+	}
+	return l, nil
+}
+
+// move writes what a decision moved.
+func (t *turn) move(l policy.Ledger, ms []policy.Move) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	for _, m := range ms { // accounts that the decision did not name before
+		if !l.Has(m.Account) {
+			row, ok, err := balances.Get(t.Tx, accountKey(m.Account))
+			if err != nil {
+				return err
+			}
+			if ok {
+				l = l.With(m.Account, row.Balance)
+			}
+		}
+	}
+	next, err := l.Apply(ms...)
+	if err != nil {
+		return err
+	}
+	for _, m := range ms {
+		row := balanceRow{m.Account, next.Of(m.Account)}
+		if err := balances.Put(t.Tx, accountKey(m.Account), string(m.Account.Kind), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func accountKey(a policy.Account) string { return a.String() }
+
+// owe is a job from now on.
+func (t *turn) owe(kind, key string, body any) error { return t.oweAt(kind, key, t.now, body) }
+
+func (t *turn) oweAt(kind, key string, due time.Time, body any) error {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	return t.Owe(journal.Job{Kind: kind, Key: key, Due: due, Body: raw})
+}
+
+// documentKey is how an outgoing document is called among the jobs.
+func documentKey(d signing.Digest) string { return d.String() }
+
+// dropID is where an invite's blob waits at the relay: known to whoever has the secret.
+func dropID(secret string) string {
+	sum := sha256.Sum256([]byte("sealbridge/0.2.0/drop\x00" + secret))
+	return hexOf(sum[:16])
+}

@@ -1,0 +1,453 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sort"
+	"time"
+
+	"sealbridge/gateway/artifact"
+	"sealbridge/gateway/journal"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/manifest/schema"
+	"sealbridge/manifest/task"
+	"sealbridge/policy"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// accept decides about a proposal: the owner's rules refuse it, or a person is asked.
+func (t *turn) accept(key string) error {
+	row, err := t.row(key)
+	if err != nil || row.Task.State() != task.Proposed || row.Task.Ended() {
+		return err
+	}
+	row.Agent = t.worker(row)
+	fact, err := t.acceptance(row)
+	if err == nil {
+		_, err = t.say(&row, fact)
+	}
+	if err == nil {
+		return nil
+	}
+	var known *spec.Error
+	if !errors.As(err, &known) || known.Reason == spec.Internal || known.Reason == spec.Unavailable {
+		return err
+	}
+	t.g.Log.Info("declining", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
+	_, err = t.say(&row, manifest.Declined{Reason: string(known.Reason)})
+	return err
+}
+
+// worker is the agent that the rules name for a contact's work, or the only one there is.
+func (t *turn) worker(row taskRow) string {
+	name := t.trust.Contacts[row.Peer].Name
+	for _, in := range t.rules.Policy.Incoming {
+		for _, from := range in.From {
+			if in.Agent != "" && (from == policy.Anyone || from == name) {
+				return in.Agent
+			}
+		}
+	}
+	names := make([]string, 0, len(t.rules.Agents))
+	for n := range t.rules.Agents {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
+func (t *turn) startWork(key string) error {
+	row, err := t.row(key)
+	if err != nil || row.Task.State() != task.Accepted || row.Task.Ended() {
+		return err
+	}
+	_, err = t.say(&row, manifest.Started{})
+	return err
+}
+
+// runHold names one run's reservation.
+func runHold(n int64) policy.HoldID { return policy.HoldID("run-" + itoa(n)) }
+
+// meters are the accounts of a task that a run reserves: wall clock always, tokens where the agent has a model of its own.
+func runMeters(a Agent) []policy.Meter {
+	if a.Model == "own" {
+		return []policy.Meter{policy.WallClockSeconds, policy.InputTokens, policy.OutputTokens}
+	}
+	return []policy.Meter{policy.WallClockSeconds}
+}
+
+// doRun runs the agent: begun and reserved in one turn, ended in another (B1).
+func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
+	var row taskRow
+	var agent Agent
+	var left time.Duration
+	ready := false
+	err := g.turn(ctx, func(t *turn) (err error) {
+		if row, err = t.row(jb.Key); err != nil {
+			return err
+		}
+		if row.Task.State() != task.Working || row.Task.Ended() || row.Recovery != "" {
+			return t.Settle(jobRun, jb.Key)
+		}
+		agent, ready = t.rules.Agents[row.Agent]
+		if !ready {
+			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone", Usage: t.usage(row, manifest.Meters{}, "claimed")})
+			return errors.Join(err, t.Settle(jobRun, jb.Key))
+		}
+		left, ready, err = t.beginRun(&row, agent)
+		return err
+	})
+	if err != nil || !ready {
+		return err
+	}
+	runCtx, cancel := context.WithCancel(ctx)
+	g.mu.Lock()
+	g.runs[jb.Key] = cancel
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		delete(g.runs, jb.Key)
+		g.mu.Unlock()
+		cancel()
+	}()
+	c, err := g.command(row, agent, left)
+	if err != nil {
+		return g.endRun(ctx, jb.Key, agent, runner.Result{}, err)
+	}
+	res, err := g.Runner.Run(runCtx, c)
+	defer res.Close()
+	if ctx.Err() != nil { // the gateway stops: the run is unknown and is charged at the next start
+		return ctx.Err()
+	}
+	return g.endRun(ctx, jb.Key, agent, res, err)
+}
+
+// beginRun reserves what the run may use and marks it as begun.
+func (t *turn) beginRun(row *taskRow, a Agent) (left time.Duration, ok bool, err error) {
+	row.Runs++
+	row.RunAt = t.now
+	l, err := t.ledger(t.meterAccounts(row.Key))
+	if err != nil {
+		return 0, false, err
+	}
+	var ms []policy.Move
+	for _, m := range runMeters(a) {
+		acc := policy.MeterOf(row.Key, m)
+		free := l.Of(acc).Free()
+		if free <= 0 {
+			_, err := t.say(row, manifest.Failed{Reason: string(spec.BudgetExhausted), Text: string(m), Usage: t.usage(*row, manifest.Meters{}, "claimed")})
+			return 0, false, errors.Join(err, t.Settle(jobRun, row.Key.String()))
+		}
+		if m == policy.WallClockSeconds {
+			left = time.Duration(free) * time.Second
+		}
+		ms = append(ms, policy.Move{Op: policy.Reserve, Account: acc, Hold: runHold(row.Runs), Amount: free})
+	}
+	if by := row.Task.Deadline().Sub(t.now); by < left {
+		left = by
+	}
+	if err := t.move(l, ms); err != nil {
+		return 0, false, err
+	}
+	if err := t.note(row.Key.String(), map[string]string{"run": itoa(row.Runs), "agent": row.Agent}); err != nil {
+		return 0, false, err
+	}
+	if err := t.putRow(*row); err != nil {
+		return 0, false, err
+	}
+	return left, left > 0, t.Begin(jobRun, row.Key.String())
+}
+
+func (t *turn) meterAccounts(key manifest.TaskKey) []policy.Account {
+	var as []policy.Account
+	for _, m := range policy.Meters() {
+		as = append(as, policy.MeterOf(key, m))
+	}
+	return as
+}
+
+// endUnknownRuns charges runs that were begun before a stop: no end means
+// unknown. The program ended with the gateway, so it cannot have worked longer
+// than until now; tokens of an unknown run are charged whole.
+func (t *turn) endUnknownRuns() error {
+	jobs, err := t.Jobs(jobRun)
+	if err != nil {
+		return err
+	}
+	for _, jb := range jobs {
+		if !jb.Begun {
+			continue
+		}
+		row, err := t.row(jb.Key)
+		if err != nil {
+			return err
+		}
+		worked := int64(t.now.Sub(row.RunAt)/time.Second) + 1
+		if err := t.commitRun(&row, manifest.Meters{WallClockSeconds: worked}, true); err != nil {
+			return err
+		}
+		if err := t.Postpone(jobRun, jb.Key, t.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commitRun ends a run's reservations: what was used is charged, the rest comes back.
+func (t *turn) commitRun(row *taskRow, used manifest.Meters, unknown bool) error {
+	l, err := t.ledger(t.meterAccounts(row.Key))
+	if err != nil {
+		return err
+	}
+	var ms []policy.Move
+	for _, m := range policy.Meters() {
+		acc := policy.MeterOf(row.Key, m)
+		held, ok := l.Of(acc).Holds[runHold(row.Runs)]
+		if !ok {
+			continue
+		}
+		n := min(m.Of(used), held)
+		if unknown && m != policy.WallClockSeconds {
+			n = held
+		}
+		ms = append(ms, policy.Move{Op: policy.Commit, Account: acc, Hold: runHold(row.Runs), Amount: n})
+	}
+	row.RunAt = time.Time{}
+	if err := t.move(l, ms); err != nil {
+		return err
+	}
+	return t.putRow(*row)
+}
+
+// usage is all that the task has used, and who says so (B6): our gateway saw the clock, the agent told the tokens.
+func (t *turn) usage(row taskRow, more manifest.Meters, tokens string) manifest.Usage {
+	l, err := t.ledger(t.meterAccounts(row.Key))
+	u := manifest.Usage{Source: manifest.Sources{InputTokens: tokens, OutputTokens: tokens, ToolInvocations: "metered", WallClockSeconds: "metered"}}
+	if err != nil {
+		return u
+	}
+	of := func(m policy.Meter) int64 { b := l.Of(policy.MeterOf(row.Key, m)); return b.Committed + b.Reserved() }
+	u.Meters = manifest.Meters{InputTokens: of(policy.InputTokens) + more.InputTokens, OutputTokens: of(policy.OutputTokens) + more.OutputTokens,
+		ToolInvocations: of(policy.ToolInvocations) + more.ToolInvocations, WallClockSeconds: of(policy.WallClockSeconds)}
+	return u
+}
+
+// job is what an agent program reads on stdin. Title, goal and criteria are the
+// other side's words: data, with their origin (M9).
+type job struct {
+	Task struct {
+		ID     string `json:"id"`
+		From   string `json:"from"`
+		Origin string `json:"origin"`
+		Title  string `json:"title"`
+		Goal   string `json:"goal"`
+		Type   string `json:"type,omitempty"`
+	} `json:"task"`
+	Criteria []manifest.Criterion `json:"criteria"`
+	Inputs   []string             `json:"inputs"` // in the folder in
+	Output   jcs.Value            `json:"outputSchema"`
+	Again    string               `json:"again,omitempty"` // why the last delivery came back
+	Limits   manifest.Meters      `json:"limits"`
+}
+
+// result is what it writes on stdout.
+type result struct {
+	Output   jcs.Value           `json:"output"`
+	Evidence []manifest.Evidence `json:"evidence,omitempty" rule:"items=0..100"`
+	Usage    *reported           `json:"usage,omitempty"`
+}
+
+type reported struct {
+	InputTokens  int64 `json:"inputTokens" rule:"num=0..100000000"`
+	OutputTokens int64 `json:"outputTokens" rule:"num=0..100000000"`
+}
+
+func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Command, err error) {
+	m := row.Task.Manifest()
+	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
+	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
+	c = runner.Command{Argv: a.Command, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Network: a.Model == "own"}
+	for _, in := range m.IO.InputArtifacts {
+		if c.Inputs[in.Name], err = g.Files.Path(in.Digest); err != nil {
+			return c, err
+		}
+		j.Inputs = append(j.Inputs, in.Name)
+	}
+	c.Stdin, err = json.Marshal(j)
+	return c, err
+}
+
+// endRun records what came of a run and delivers it, or says why not.
+func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Result, ran error) error {
+	out, refs, why := g.collectResult(ctx, res, ran)
+	return g.turn(ctx, func(t *turn) error {
+		row, err := t.row(key)
+		if err != nil {
+			return err
+		}
+		wall := int64((res.Wall + time.Second - 1) / time.Second)
+		used := manifest.Meters{WallClockSeconds: wall}
+		if out.Usage != nil {
+			used.InputTokens, used.OutputTokens = out.Usage.InputTokens, out.Usage.OutputTokens
+		}
+		if err := t.commitRun(&row, used, false); err != nil {
+			return err
+		}
+		if err := t.Settle(jobRun, key); err != nil {
+			return err
+		}
+		if row.Task.Ended() || row.Task.State() != task.Working {
+			return t.wants(row)
+		}
+		m := row.Task.Manifest()
+		if why == "" {
+			why = checkOutput(m.IO.OutputSchema, out.Output)
+		}
+		if why != "" {
+			word := string(spec.VerificationFailed)
+			if res.TimedOut {
+				word = string(spec.BudgetExhausted)
+			}
+			_, err := t.say(&row, manifest.Failed{Reason: word, Text: cut(why, 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
+			return err
+		}
+		return t.deliver(&row, res, out, refs, a)
+	})
+}
+
+func checkOutput(doc, output jcs.Value) string {
+	s, err := schema.Parse(doc)
+	if err == nil {
+		err = s.Validate(output)
+	}
+	if err != nil {
+		return "the result does not match the contract's output schema: " + err.Error()
+	}
+	return ""
+}
+
+// collectResult reads stdout strictly and keeps the output files.
+func (g *Gateway) collectResult(ctx context.Context, res runner.Result, ran error) (out result, refs []manifest.ArtifactRef, why string) {
+	refs = []manifest.ArtifactRef{}
+	switch {
+	case ran != nil:
+		return out, refs, "the agent did not run: " + ran.Error()
+	case res.TimedOut:
+		return out, refs, "working time ran out"
+	case res.Cancelled:
+		return out, refs, "stopped"
+	case res.Overflowed:
+		return out, refs, "the result is too large"
+	case res.Exit != 0:
+		return out, refs, "the agent ended with exit code " + itoa(res.Exit)
+	}
+	v, err := jcs.Canonicalize(res.Stdout)
+	if err == nil {
+		err = jcs.Decode(v, &out)
+	}
+	if err != nil {
+		return out, refs, "the agent's result is not what was asked for: " + err.Error()
+	}
+	for _, f := range res.Files {
+		ref, err := g.keepFile(ctx, f)
+		if err != nil {
+			return out, refs, "output file " + f.Name + ": " + err.Error()
+		}
+		refs = append(refs, ref)
+	}
+	return out, refs, ""
+}
+
+func (g *Gateway) keepFile(ctx context.Context, f runner.File) (manifest.ArtifactRef, error) {
+	r, err := f.Open()
+	if err != nil {
+		return manifest.ArtifactRef{}, err
+	}
+	defer r.Close()
+	return g.Files.Put(ctx, f.Name, "", r, artifact.MaxSize)
+}
+
+// deliver says delivered, with receipt and attestation (V1).
+func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manifest.ArtifactRef, a Agent) error {
+	contract := row.Task.InForce()
+	revision := int64(1)
+	if d := row.Task.Delivery(); d != nil {
+		revision = d.Revision + 1
+	}
+	tokens := "claimed"
+	if a.Model != "own" {
+		tokens = "metered" // no model was reachable: nothing could be used
+	}
+	u := t.usage(*row, manifest.Meters{}, tokens)
+	receipt, err := manifest.Sign(&manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion,
+		TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Contract: contract.Digest, AgentDid: t.g.Agent.DID(), Revision: revision,
+		Limits: contract.Limits, Usage: u, Children: []signing.Digest{}, Complete: true, Missing: []string{}, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)
+	if err != nil {
+		return err
+	}
+	doc := receipt.Wire()
+	if out.Evidence == nil {
+		out.Evidence = []manifest.Evidence{}
+	}
+	enforces := res.Enforced
+	if enforces == nil {
+		enforces = []string{}
+	}
+	d := manifest.Delivery{Contract: contract.Digest, Revision: revision, Output: out.Output, Artifacts: refs, Evidence: out.Evidence, Receipt: &doc,
+		Attestation: &manifest.Attestation{Runner: "exec", Isolation: t.isolation(), Enforces: enforces, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds}}
+	_, err = t.say(row, manifest.Delivered{Delivery: d, Usage: u})
+	return err
+}
+
+// doStop ends the program of a task that the requester ended, and says the last word (B3).
+func (g *Gateway) doStop(ctx context.Context, jb journal.Job) error {
+	g.mu.Lock()
+	cancel := g.runs[jb.Key]
+	g.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		return spec.Refuse(spec.Unavailable, "", "the program is being ended")
+	}
+	return g.turn(ctx, func(t *turn) error {
+		row, err := t.row(jb.Key)
+		if err != nil {
+			return err
+		}
+		said := manifest.Stopped{Usage: t.usage(row, manifest.Meters{}, "claimed")}
+		if row.Task.Legal(t.g.Agent.DID(), manifest.Body{Fact: said}, t.now) != nil {
+			return nil
+		}
+		_, err = t.say(&row, said)
+		return err
+	})
+}
+
+// timeOut ends a task at its deadline, by our clock (H8).
+func (t *turn) timeOut(key string) error {
+	row, err := t.row(key)
+	if err != nil || row.Task.Ended() || row.Recovery != "" {
+		return err
+	}
+	if at := row.Task.Deadline(); t.now.Before(at) {
+		return t.oweAt(jobDeadline, key, at, nil)
+	}
+	_, err = t.say(&row, manifest.TimedOut{})
+	return err
+}
+
+// cancelBreach ends a task whose other side said what the contract does not allow.
+func (t *turn) cancelBreach(key string) error {
+	row, err := t.row(key)
+	if err != nil || row.Breach == "" || row.Task.Ended() {
+		return err
+	}
+	_, err = t.say(&row, manifest.Cancelled{Reason: "against rule " + row.Breach})
+	return err
+}

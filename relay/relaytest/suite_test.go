@@ -38,4 +38,3 @@ func TestServerKeepsTheContract(t *testing.T) {
 		}
 	})
 }
-

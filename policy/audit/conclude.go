@@ -26,7 +26,7 @@ func (a *audit) carried() {
 		}
 	}
 	by := map[signing.DID]*Custody{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if d.err != nil || d.bad() || len(d.words) == 0 {
 			continue
 		}
@@ -142,7 +142,7 @@ func (a *audit) needs() bool {
 
 // orphans are asks that no decision names: they prove nothing.
 func (a *audit) orphans() {
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if d.ask != nil && d.err == nil && !d.used {
 			a.find(Note, spec.NotFound, d, "", "G2", "no decision here names this ask: left out of account")
 		}

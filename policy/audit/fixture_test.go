@@ -227,12 +227,12 @@ func (s *story) complete() *story {
 	return s.say(ann, f, func(v *jcs.Value) manifest.Fact { f.Decision = v; return f })
 }
 
-// finished is a whole task: twelve events, both gates, an amendment, an acknowledged ending.
+// finished is a whole task: twelve events of both sides, both gates, an amendment, an acknowledged ending.
 func finished(tb testing.TB) *story {
 	tb.Helper()
 	s := newStory(tb).propose().ack(ben).accept().ack(ann)
 	s.say(ben, manifest.Started{}, nil)
-	for i := range int64(3) {
+	for i := range int64(5) {
 		s.say(ben, manifest.Progressed{Checkpoint: "2 of 3 \u202efiles", Usage: used(1000 * (i + 1)), Waiting: "nobody"}, nil)
 	}
 	return s.amend().ack(ann).deliver().ack(ann).complete().ack(ben)

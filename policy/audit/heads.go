@@ -28,7 +28,7 @@ func sortEvents(es []*event) {
 // replaced tail (H1, R4).
 func (a *audit) heads() {
 	var seals []*document
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if d.good() {
 			if _, ok := isSeal(d.signed.Document()); ok {
 				seals = append(seals, d)

@@ -39,7 +39,7 @@ func (a *audit) replay() {
 	a.decisions()
 	var waiting []*event
 	have := map[signing.Digest]bool{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		e, ok := eventIn(d)
 		if !ok || have[d.whole] {
 			continue // H5
@@ -147,12 +147,12 @@ func decisionIn(f manifest.Fact) *jcs.Value {
 // yeses whose signer is the owner that they name (G1).
 func (a *audit) decisions() {
 	a.consents, a.asks = map[signing.Digest]consent{}, map[signing.Digest]*document{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if d.ask != nil && d.err == nil {
 			a.asks[d.whole] = d
 		}
 	}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if e, ok := eventIn(d); ok {
 			if v := decisionIn(e.Body.Fact); v != nil {
 				a.decisionInside(d, *v)
@@ -261,7 +261,7 @@ func (a *audit) clock() time.Time {
 // evidence walks the documents of this task that hold.
 func (a *audit) evidence() iter.Seq[*document] {
 	return func(yield func(*document) bool) {
-		for _, d := range a.docs {
+		for _, d := range a.sorted {
 			if d.used && d.good() && !yield(d) {
 				return
 			}

@@ -43,7 +43,7 @@ func (a *audit) identify() {
 	}
 	events := map[signing.Digest]int{}
 	found := map[signing.Digest]*document{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		a.arithmetic(d)
 		if !d.good() {
 			continue
@@ -195,7 +195,7 @@ func (a *audit) identities() (certs []*document, keys map[signing.Digest][]*docu
 	keys = map[signing.Digest][]*document{}
 	ours := a.owners()
 	seen := map[signing.Digest]bool{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if !d.good() || seen[d.whole] {
 			continue
 		}
@@ -272,7 +272,7 @@ func (a *audit) judge() {
 		return // no contract: nothing to hold the documents against
 	}
 	certified := map[signing.DID]bool{}
-	for _, d := range a.docs {
+	for _, d := range a.sorted {
 		if !d.good() || d.used {
 			continue
 		}

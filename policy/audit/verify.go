@@ -2,6 +2,7 @@ package audit
 
 import (
 	"io"
+	"slices"
 	"sort"
 	"strconv"
 	"sync"
@@ -84,7 +85,8 @@ func (d *document) bad() bool {
 type audit struct {
 	o       Options
 	rep     Report
-	docs    []*document
+	docs    []*document // as they stand in the file
+	sorted  []*document // by digest: what is said of them does not depend on their order
 	bundle  bool
 	payload jcs.Value // of the contract, or zero
 	m       manifest.TaskManifest
@@ -124,6 +126,8 @@ func (a *audit) read(r io.Reader) error {
 		}
 	}
 	a.open(wait)
+	a.sorted = slices.Clone(a.docs)
+	sort.SliceStable(a.sorted, func(i, j int) bool { return a.sorted[i].whole.String() < a.sorted[j].whole.String() })
 	if len(a.docs) == 1 && !a.bundle {
 		a.docs[0].path = ""
 	}
@@ -213,6 +217,10 @@ func (a *audit) wrong(d *document, prefix string, err error) {
 }
 
 func (a *audit) missing(what, by, rule, path, ask string) {
+	same := func(e Entry) bool { return e.What == what && e.Rule == rule }
+	if slices.ContainsFunc(a.rep.Missing, same) {
+		return
+	}
 	a.rep.Missing = append(a.rep.Missing, Entry{what, by, rule, path, ask})
 }
 

@@ -21,7 +21,7 @@ const (
 func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 	c := card{width: max(width, minWidth)}
 	name := manifest.Display(a.From.Name, 64)
-	head := fmt.Sprintf("%s · ask %s · from %s", strings.ToUpper(string(policy.WordOf(a.Gate))), a.Short(), from(a, name))
+	head := fmt.Sprintf("%s · ask %s · %s %s", strings.ToUpper(string(policy.WordOf(a.Gate))), a.Short(), direction(a), from(a, name))
 	end := "no in " + span(a.Until.Time().Sub(at))
 	if !at.Before(a.Until.Time()) {
 		end = "no: expired"
@@ -35,7 +35,7 @@ func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), l.More)
 		}
 		if l.Was != "" {
-			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), "last time you said yes: "+l.Was)
+			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), was(a)+l.Was)
 		}
 	}
 	until := fmt.Sprintf("  until      %s", a.Ends.Time().In(loc).Format("Mon 2 Jan 15:04 MST"))
@@ -51,11 +51,29 @@ func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 	return c.String()
 }
 
+// direction says whether the other side asks, or is to be asked.
+func direction(a Ask) string {
+	if a.Side == manifest.Requester && a.Gate == manifest.ContractGate && !isAmendment(a) {
+		return "to"
+	}
+	return "from"
+}
+
+func was(a Ask) string {
+	if isAmendment(a) {
+		return "in force: "
+	}
+	return "last time you said yes: "
+}
+
 func from(a Ask, name string) string {
 	if !a.From.Confirmed {
 		return name + ", NOT confirmed"
 	}
-	if a.From.Finished == 1 {
+	switch a.From.Finished {
+	case 0:
+		return name + ", confirmed contact, no task finished yet"
+	case 1:
 		return name + ", confirmed contact, 1 task finished"
 	}
 	return fmt.Sprintf("%s, confirmed contact, %d tasks finished", name, a.From.Finished)

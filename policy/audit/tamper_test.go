@@ -297,8 +297,10 @@ func TestKnownIsWhatTheAuditorBrings(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	s := finished(f)
-	f.Add([]byte(s.export(ann)))
-	f.Add([]byte(ndjson(s.documents(ben))))
+	for _, d := range s.documents(ben) {
+		f.Add(d.Bytes())
+	}
+	f.Add([]byte(newStory(f).propose().export(ann)))
 	f.Add([]byte(`{"type":"sealbridge/bundle","protocolVersion":"0.2.0","documents":[{}]}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r, err := audit.Verify(bytes.NewReader(in), audit.Options{})

@@ -348,3 +348,6 @@ func certificateLeft(c *tls.Config, now time.Time) (left time.Duration) {
 	}
 	return left
 }
+
+// Dir is where the store and the admin socket are.
+func (s *Server) Dir() string { return s.cfg.Dir }

@@ -160,10 +160,54 @@ func TestSingleDocuments(t *testing.T) {
 
 func TestBrokenInputIsAnError(t *testing.T) {
 	for _, text := range []string{`{`, `[]`, `nonsense`, `{"type":"sealbridge/bundle","documents":[]}`,
-		`{"type":"sealbridge/bundle","protocolVersion":"0.2.0","documents":[],"more":1}`, `{"a":1,"a":2}`} {
+		`{"type":"sealbridge/bundle","protocolVersion":"0.2.0","documents":[],"more":1}`,
+		`{"type":"sealbridge/bundl","protocolVersion":"0.2.0","documents":[{}]}`, `{"documents":[{}]}`, `{"a":1,"a":2}`} {
 		if _, err := audit.Verify(strings.NewReader(text), audit.Options{}); spec.ReasonOf(err) != spec.Malformed {
 			t.Errorf("%s: %v, want malformed", text, err)
 		}
+	}
+}
+
+// V5: a document without its text proves who signed which digest, as what.
+func TestARedactedDocumentProvesItsSignatureOnly(t *testing.T) {
+	s := finished(t)
+	sig, _ := s.events[3].Member("signature")
+	good := must(jcs.Parse([]byte(`{"redacted":true,"signature":` + sig.String() + `,"type":"sealbridge/event"}`)))
+	if r := verify(t, good.String()); !r.Verified || r.Binding || r.Signatures != 1 || len(r.Proven) != 1 || r.Proven[0].Rule != "V5" {
+		t.Errorf("alone: %+v", r)
+	}
+	for name, text := range map[string]string{
+		"as something else": strings.Replace(good.String(), "sealbridge/event", "sealbridge/refusal", 1),
+		"of no type":        strings.Replace(good.String(), "sealbridge/event", "sealbridge/else", 1),
+		"with more in it":   strings.Replace(good.String(), `"redacted"`, `"more":1,"redacted"`, 1),
+		"by another":        strings.Replace(good.String(), s.authors[3].agent.DID().String(), eve.agent.DID().String(), 1),
+	} {
+		if r := verify(t, text); r.Verified {
+			t.Errorf("%s: verified: %+v", name, r.Proven)
+		}
+	}
+	docs := s.documents(ann)
+	docs[slices.Index(docs, s.events[3])] = good
+	if r := verify(t, s.bundle(ann, docs, s.heads(ann))); r.Verified || r.Binding || !has(r, spec.NotFound) {
+		t.Errorf("instead of an event: verified %v: %+v", r.Verified, r.Findings)
+	}
+}
+
+// Taken out of its bundle a history may hold, but nobody says that it is all of it.
+func TestAHistoryWithoutASealBindsNobody(t *testing.T) {
+	s := finished(t)
+	r := verify(t, ndjson(s.documents(ann)))
+	if !r.Verified || r.Binding || !slices.ContainsFunc(r.Missing, func(e audit.Entry) bool { return e.Rule == "V4" }) {
+		t.Errorf("verified %v, binding %v: %+v", r.Verified, r.Binding, r.Missing)
+	}
+	lines := strings.Split(strings.TrimSpace(s.export(ann)), "\n")
+	loose := strings.Join(lines[1:len(lines)-1], "\n")
+	if r := verify(t, strings.ReplaceAll(loose, "},\n", "}\n")); !r.Binding {
+		t.Errorf("with its seal it is whole: %+v %+v", r.Findings, r.Missing)
+	}
+	cut := strings.ReplaceAll(strings.Join(lines[2:len(lines)-1], "\n"), "},\n", "}\n")
+	if r := verify(t, cut); r.Verified {
+		t.Error("a seal over other documents holds outside a bundle")
 	}
 }
 

@@ -43,8 +43,11 @@ func (a *audit) heads() {
 		a.head(d, "/task/yours", r.Other(), ack.Task.Yours)
 		a.head(d, "/task/mine", r, ack.Task.Mine)
 	}
-	if a.bundle {
+	switch {
+	case a.bundle || len(seals) > 0:
 		a.seal(seals)
+	case len(a.events) > 0: // what is there may hold; whether it is all of it, nobody says
+		a.missing("the seal of a bundle", "whoever exported it", "V4", "", "whoever exported it: a bundle")
 	}
 }
 

@@ -65,6 +65,7 @@ type document struct {
 
 	ask     *approval.Ask
 	receipt *relay.Receipt
+	hidden  *signing.Block    // of a redacted document (V5)
 	by      manifest.Verified // where role and certificate hold
 	used    bool              // evidence of this task
 }
@@ -112,7 +113,7 @@ func (a *audit) read(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if typ, _ := v.Member("type"); typ.String() == `"`+typeBundle+`"` {
+		if isAround(v) {
 			if err := a.around(v); err != nil {
 				return err
 			}
@@ -132,6 +133,14 @@ func (a *audit) read(r io.Reader) error {
 		a.docs[0].path = ""
 	}
 	return nil
+}
+
+// isAround says whether v is an object around a list of documents: it has no
+// signature, and its list is empty because the documents came before it.
+func isAround(v jcs.Value) bool {
+	list, ok := v.Member("documents")
+	_, signed := v.Member("signature")
+	return ok && !signed && list.Kind() == '['
 }
 
 // around holds the object around the documents: exactly its three members, once.
@@ -172,6 +181,10 @@ func (d *document) open() {
 		d.ask, d.err = &ask, err
 		return
 	}
+	if hidden, ok := d.value.Member("redacted"); ok && hidden.String() == "true" {
+		d.openRedacted()
+		return
+	}
 	if d.words = manifest.Blocks(d.value, nil); len(d.words) == 0 || d.bad() {
 		return
 	}
@@ -181,6 +194,29 @@ func (d *document) open() {
 	default:
 		d.signed, d.err = manifest.OpenValue(d.value, nil)
 	}
+}
+
+// openRedacted holds the signature of a document whose text was left out: it
+// proves who signed which digest, as what, and nothing that it said (V5).
+func (d *document) openRedacted() {
+	var doc struct {
+		Type      string        `json:"type" rule:"len=1..100"`
+		Redacted  bool          `json:"redacted"`
+		Signature signing.Block `json:"signature"`
+	}
+	if d.err = jcs.Decode(d.value, &doc); d.err != nil {
+		return
+	}
+	c, ok := signing.ContextFor(doc.Type)
+	if !ok {
+		d.err = spec.Refuse(spec.UnknownType, "/type", "S4")
+		return
+	}
+	if d.err = (*signing.Keys)(nil).VerifyDigest(doc.Signature.PayloadDigest, c, doc.Signature); d.err != nil {
+		d.err = spec.At("/signature", d.err)
+		return
+	}
+	d.hidden = &doc.Signature
 }
 
 func (d *document) openRelay() error {

@@ -1,0 +1,217 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+
+	"sealbridge/manifest"
+	"sealbridge/manifest/task"
+	"sealbridge/policy"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// words fills in what a card says. Every text of others that comes into a line
+// of ours goes through [manifest.Display].
+type words struct {
+	a   *Ask
+	m   manifest.TaskManifest
+	x   Terms
+	who string
+}
+
+func (w *words) say(c policy.Case) error {
+	w.a.Risk, w.a.Lines, w.a.Theirs = []string{}, []Line{}, []Text{}
+	switch f := c.Event.Body.Fact.(type) {
+	case manifest.Proposed:
+		w.propose()
+	case manifest.Accepted:
+		w.accept(f)
+	case manifest.Asked:
+		if f.Amendment != nil {
+			w.amend(c.Task.InForce(), *f.Amendment, true)
+		}
+	case manifest.Answered:
+		if k, ok := c.Task.Ask(f.Ask); ok && k.Amendment != nil {
+			w.amend(c.Task.InForce(), *k.Amendment, false)
+		}
+	case manifest.Completed:
+		return w.deliver(f)
+	default:
+		return spec.Refuse(spec.Internal, "", "G1: no gate stands before "+string(f.Kind()))
+	}
+	return nil
+}
+
+func (w *words) line(mark Mark, word, text string, rest ...string) {
+	l := Line{Mark: mark, Word: word, Text: cut(text, maxLine)}
+	for i, r := range rest {
+		if i == 0 {
+			l.More = cut(r, maxLine)
+		} else {
+			l.Was = cut(r, maxLine)
+		}
+	}
+	w.a.Lines = append(w.a.Lines, l)
+}
+
+func (w *words) risk(names ...string) { w.a.Risk = append(w.a.Risk, names...) }
+
+// propose asks our owner whether our own proposal may leave.
+func (w *words) propose() {
+	title := manifest.Display(w.m.Task.Title, 100)
+	w.a.Question = fmt.Sprintf("Ask %s to do %s?", w.who, quoted(title))
+	w.a.Effect = fmt.Sprintf("Your agent signs the contract and it goes to %s with the files below.", w.who)
+	w.line(Newly, "send", files(w.m.IO.InputArtifacts, "to "+w.who), w.names())
+	w.line(Newly, "tell", "title, description and criteria, as below")
+	w.spend(w.who)
+	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
+	w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+	w.contractRisk()
+	w.contractText()
+}
+
+// accept asks our owner whether our agent may work for the other side.
+func (w *words) accept(f manifest.Accepted) {
+	w.a.Question = fmt.Sprintf("Let %s work for %s?", quoted(manifest.Display(orText(w.x.Agent, "your agent"), 60)), w.who)
+	w.a.Effect = "Your agent's gateway signs the contract; from then on it binds both sides."
+	agent := manifest.Display(orText(w.x.Agent, "your agent"), 60)
+	if f.Isolation.Enforced == "gateway" {
+		w.line(Newly, "run", agent+", boxed by this gateway ("+f.Isolation.Level+"): no network, own workspace")
+	} else {
+		w.line(Newly, "run", agent+", NOT boxed by this gateway: it can do what your user can")
+	}
+	w.line(Newly, "read", files(w.m.IO.InputArtifacts, "from "+w.who))
+	w.spend("you")
+	if len(f.Providers) > 0 {
+		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
+	}
+	w.line(Newly, "return", "a JSON result and files")
+	w.line(Cannot, "cannot", "reach a host, use your tools, see other tasks, hand the work on")
+	w.contractRisk()
+	w.contractText()
+}
+
+func (w *words) contractRisk() {
+	w.risk("external")
+	if len(w.m.Permissions.GrantedCapabilities) > 0 {
+		w.risk("credential")
+	}
+	if len(w.m.IO.InputArtifacts) > 0 {
+		w.risk("privacy")
+	}
+	if w.m.Budget.CostBearer != "worker_byok" || !w.m.Budget.SettlementExtension.IsZero() {
+		w.risk("financial")
+	}
+}
+
+// contractText points at what the requester's side wrote. On that side it is
+// our agent's text, which is data all the same.
+func (w *words) contractText() {
+	add := func(label, path string) { w.a.Theirs = append(w.a.Theirs, Text{label, "subject", "/manifest" + path}) }
+	add("title", "/task/title")
+	add("description", "/task/description")
+	for i := range w.m.Task.AcceptanceCriteria {
+		add(fmt.Sprintf("criterion %d", i+1), fmt.Sprintf("/task/acceptanceCriteria/%d/description", i))
+	}
+}
+
+// spend says what the worker may use, who pays, what is left, and what was
+// allowed last time.
+func (w *words) spend(worker string) {
+	now := w.m.Budget.Limits()
+	more := payer(w.m.Budget.CostBearer, w.a.Side, w.who)
+	if l := w.x.Left; l != nil && l.Limit.OutputTokens > 0 {
+		more += fmt.Sprintf(" · after this %s of %s output tokens are left for %s today", count(l.After.OutputTokens), count(l.Limit.OutputTokens), w.who)
+	} else if l != nil && l.Limit.InputTokens > 0 {
+		more += fmt.Sprintf(" · after this %s of %s input tokens are left for %s today", count(l.After.InputTokens), count(l.Limit.InputTokens), w.who)
+	}
+	mark, was := Newly, ""
+	if last := w.x.Last; last != nil && wider(now, last.Budget.Limits()) {
+		mark, was = Wider, meters(last.Budget.Limits())
+	}
+	text := meters(now)
+	if worker != "you" {
+		text = worker + " may use " + text
+	}
+	w.line(mark, "spend", text, more, was)
+}
+
+// amend asks for a changed contract; ours says whether our side asks for it.
+func (w *words) amend(now task.Contract, a manifest.Amendment, ours bool) {
+	w.a.Question = fmt.Sprintf("Change the contract with %s?", w.who)
+	if w.a.Gate == manifest.BudgetGate {
+		w.a.Question = fmt.Sprintf("Let the task with %s use more?", w.who)
+		if !wider(*a.Budget, now.Limits) {
+			w.a.Question = fmt.Sprintf("Let the task with %s use less?", w.who)
+		}
+	}
+	w.a.Effect = "Your yes puts the change in force for both sides."
+	if ours {
+		w.a.Effect = fmt.Sprintf("Your yes asks %s for the change; it is in force when both owners have said yes.", w.who)
+	}
+	if a.Budget != nil {
+		w.line(Wider, "spend", meters(*a.Budget), payer(w.m.Budget.CostBearer, w.a.Side, w.who), meters(now.Limits))
+	}
+	if a.Deadline != nil {
+		w.line(Wider, "deadline", a.Deadline.String(), "", now.Deadline.String())
+	}
+	if a.MaxRetries != nil {
+		w.line(Wider, "retries", count(*a.MaxRetries), "", count(now.MaxRetries))
+	}
+	if len(a.Withdraw) > 0 {
+		w.line(Wider, "withdraw", fmt.Sprintf("%d granted tools are taken back", len(a.Withdraw)))
+	}
+	w.line(Cannot, "cannot", "change anything else")
+	w.risk("financial")
+	if w.a.Gate == manifest.ContractGate {
+		w.a.Risk = []string{}
+		w.contractRisk()
+	}
+}
+
+// deliver asks our owner to accept what came back.
+func (w *words) deliver(f manifest.Completed) error {
+	d := w.x.Delivery
+	if d == nil {
+		return spec.Refuse(spec.Internal, "/delivery", "G2: the delivery in full")
+	}
+	v, err := jcs.Encode(*d)
+	if err != nil {
+		return err
+	}
+	w.a.Delivery = v
+	w.a.Question = fmt.Sprintf("Accept what %s delivered?", w.who)
+	w.a.Effect = "The task is completed and the result and files below go to your agent. It cannot be undone."
+	for _, c := range f.Report.Checks {
+		mark := Passed
+		if c.Result != "pass" {
+			mark = Yours
+		}
+		w.line(mark, "check", manifest.Display(c.Kind+" "+c.Check, 120)+": "+c.Result, manifest.Display(c.Text, 300))
+	}
+	w.line(Yours, "you", "have looked at the result and the files")
+	w.line(Newly, "release", files(d.Artifacts, "and a JSON result"), artifactNames(d.Artifacts))
+	if u := w.x.Usage; u != nil {
+		w.line(Newly, "used", meters(u.Meters)+" of "+meters(w.m.Budget.Limits()))
+	}
+	no := "a no ends the task as rejected"
+	if left := w.m.Verification.MaxRetries - d.Revision + 1; left > 0 {
+		no = fmt.Sprintf("a no can give %s another try (%d left), same budget", w.who, left)
+	}
+	w.line(Cannot, "if not", no)
+	for i := range d.Evidence {
+		w.a.Theirs = append(w.a.Theirs, Text{"evidence " + manifest.Display(d.Evidence[i].Criterion.String(), 60), "delivery", fmt.Sprintf("/evidence/%d/text", i)})
+		if len(w.a.Theirs) == maxTheirs {
+			break
+		}
+	}
+	if len(w.a.Lines) > maxLines {
+		w.a.Lines = w.a.Lines[:maxLines]
+	}
+	w.risk("irreversible")
+	if w.m.Budget.CostBearer == "external_settlement_plugin" {
+		w.risk("financial")
+	}
+	return nil
+}

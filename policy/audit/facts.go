@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	"sealbridge/manifest"
+	"sealbridge/manifest/task"
+	"sealbridge/policy"
+)
+
+func (a *audit) facts() {
+	f := &a.rep.Facts
+	if a.m.TaskID.IsZero() {
+		return
+	}
+	f.Asked, f.Limits, f.CostBearer = a.m.IO.InputArtifacts, a.m.Budget.Limits(), a.m.Budget.CostBearer
+	if a.task.IsZero() {
+		return
+	}
+	f.Limits, f.Used = a.task.Limits(), a.task.Usage()
+	if t := a.task.Accepted(); t != nil {
+		f.Isolation, f.Model = &t.Isolation, t.Model
+	}
+	for _, c := range a.task.Asks() {
+		if c.Status == task.AskYes && c.Amendment != nil {
+			f.Amendments = append(f.Amendments, Amendment{c.Base, c.By.Other(), amendmentText(*c.Amendment)})
+		}
+	}
+	f.Events = [2]int64{seqOf(a.task.Head(manifest.Requester)), seqOf(a.task.Head(manifest.Worker))}
+	for _, ev := range a.events {
+		a.fact(f, ev)
+	}
+	for d := range a.evidence() {
+		for _, m := range d.signed.Marks() {
+			if d.typ == "agent-certificate" || d.typ == "box-key" {
+				continue
+			}
+			if f.From.IsZero() || m.At.Before(f.From) {
+				f.From = m.At
+			}
+			if f.To.IsZero() || m.At.After(f.To) {
+				f.To = m.At
+			}
+		}
+	}
+}
+
+func seqOf(h *manifest.Head) int64 {
+	if h == nil {
+		return 0
+	}
+	return h.Seq
+}
+
+// fact notes one event that counts.
+func (a *audit) fact(f *Facts, ev *event) {
+	if ev.e.Seq > seqOf(a.task.Head(ev.role)) {
+		return
+	}
+	m := Moment{At: ev.e.At, By: ev.role, Seq: ev.e.Seq, Kind: ev.e.Body.Fact.Kind(), Digest: ev.doc.whole}
+	switch b := ev.e.Body.Fact.(type) {
+	case manifest.Accepted:
+		m.Text = fmt.Sprintf("box %s (%s), model %s", b.Isolation.Level, b.Isolation.Enforced, b.Model)
+	case manifest.Declined:
+		m.Text, m.Theirs = "", manifest.Display(b.Reason+" "+b.Text, 200)
+	case manifest.Progressed:
+		m.Theirs = manifest.Display(b.Checkpoint, 200)
+	case manifest.Asked:
+		if b.Amendment != nil {
+			m.Text = amendmentText(*b.Amendment)
+		}
+	case manifest.Answered:
+		m.Text = map[bool]string{true: "yes", false: "no"}[b.Yes]
+	case manifest.Delivered:
+		f.Deliveries = append(f.Deliveries, Delivery{b.Delivery.Revision, task.DigestOf(b.Delivery), b.Delivery.Artifacts})
+		m.Text = fmt.Sprintf("revision %d, %d files", b.Delivery.Revision, len(b.Delivery.Artifacts))
+	case manifest.Rejected:
+		f.Checks, f.Verdict = b.Report.Checks, b.Report.Verdict
+		m.Text, m.Theirs = map[bool]string{true: "again", false: "final"}[b.Again], manifest.Display(b.Text, 200)
+	case manifest.Completed:
+		f.Checks, f.Verdict = b.Report.Checks, b.Report.Verdict
+	case manifest.Failed:
+		m.Theirs = manifest.Display(b.Reason+" "+b.Text, 200)
+	case manifest.Cancelled:
+		m.Theirs = manifest.Display(b.Reason, 200)
+	case manifest.Disputed:
+		m.Theirs = manifest.Display(b.Claim, 200)
+	}
+	a.rep.Timeline = append(a.rep.Timeline, m)
+}
+
+func amendmentText(m manifest.Amendment) string {
+	var parts []string
+	if b := m.Budget; b != nil {
+		parts = append(parts, fmt.Sprintf("budget in %s, out %s, calls %s, time %d s", count(b.InputTokens), count(b.OutputTokens), count(b.ToolInvocations), b.WallClockSeconds))
+	}
+	if m.Deadline != nil {
+		parts = append(parts, "deadline "+m.Deadline.String())
+	}
+	if m.MaxRetries != nil {
+		parts = append(parts, fmt.Sprintf("retries %d", *m.MaxRetries))
+	}
+	if n := len(m.Withdraw); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d grants withdrawn", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// evidenceLists says what is proven, by whose key, and what is only somebody's word.
+func (a *audit) evidenceLists() {
+	if a.m.TaskID.IsZero() {
+		return
+	}
+	for _, r := range a.rep.Facts.Signed {
+		a.rep.Proven = append(a.rep.Proven, Entry{What: "the contract, manifest " + a.digest.Short(), By: a.name(r), Rule: "S3"})
+	}
+	for _, ap := range a.rep.Facts.Approvals {
+		what := gateWord(ap.Gate) + " decided by the owner"
+		a.rep.Proven = append(a.rep.Proven, Entry{What: what, By: a.name(ap.By), Rule: "G1"})
+		a.rep.Claimed = append(a.rep.Claimed, Entry{What: gateWord(ap.Gate) + " presence: " + manifest.Display(ap.Presence, 64), By: a.name(ap.By), Rule: "G10"})
+		if !ap.Shown && a.sealed && ap.By == a.sealer {
+			a.rep.Missing = append(a.rep.Missing, Entry{What: "the text that was shown for " + gateWord(ap.Gate), By: a.name(ap.By), Rule: "G2", Ask: a.name(ap.By) + ": the ask"})
+		}
+	}
+	for _, r := range []manifest.Role{manifest.Requester, manifest.Worker} {
+		if n := a.rep.Facts.Events[side(r)]; n > 0 {
+			a.rep.Proven = append(a.rep.Proven, Entry{What: fmt.Sprintf("%s's events 1–%d, in order", a.name(r), n), By: a.name(r), Rule: "H1"})
+		}
+	}
+	if a.task.IsZero() {
+		return
+	}
+	a.rep.Claimed = append(a.rep.Claimed, Entry{What: "times: each signer's clock", By: "both sides", Rule: "T1"})
+	if u := a.rep.Facts.Used; u != nil {
+		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "usage: " + u.Source.InputTokens + " by the worker's gateway, seen by nobody else", By: a.name(manifest.Worker), Rule: "B6"})
+	}
+	if i := a.rep.Facts.Isolation; i != nil {
+		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "the box: " + i.Level + ", " + i.Enforced, By: a.name(manifest.Worker), Rule: "X6"})
+	}
+}
+
+func side(r manifest.Role) int {
+	if r == manifest.Worker {
+		return 1
+	}
+	return 0
+}
+
+func gateWord(g manifest.Gate) string { return string(policy.WordOf(g)) }

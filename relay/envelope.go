@@ -26,7 +26,7 @@ type envelope struct {
 	Box       string         `json:"box" rule:"len=1..1048576"`
 }
 
-var envelopeLimits = jcs.Limits{Bytes: MaxEnvelope, Depth: 1, Values: 8, Number: 1}
+var envelopeLimits = jcs.Limits{Bytes: MaxEnvelope, Depth: 8, Values: 32, Number: 32}
 
 // ReadHeader reads the header of an envelope and leaves the sealed part alone.
 func ReadHeader(wire []byte) (Header, error) {

@@ -118,8 +118,8 @@ func (c *Config) validate() (host string, port int, err error) {
 	if c.KeepFree == 0 {
 		c.KeepFree = 0.05
 	}
-	if c.KeepFree < 0 || c.KeepFree > 0.9 {
-		return bad("/store/keep_free", "a share of the disk up to 90 %")
+	if c.KeepFree < 0 || c.KeepFree >= 1 {
+		return bad("/store/keep_free", "a share of the disk below 100 %")
 	}
 	if c.MaxStore == 0 {
 		c.MaxStore = 8 << 30

@@ -122,6 +122,7 @@ func (s *Server) start(ctx context.Context, host string, port int) error {
 		return err
 	}
 	s.address = s.whereWeAre()
+	s.checkDisk()
 	s.in = newIngress(s)
 	if s.subs, err = s.in.start(s.ingress); err != nil {
 		return fmt.Errorf("subscribing: %w", err)

@@ -151,7 +151,7 @@ func (g *Gateway) do(ctx context.Context, jb journal.Job) {
 			return e
 		case err != nil:
 			return tx.Postpone(jb.Kind, jb.Key, g.Now().Add(backoff(jb.Tries)))
-		case now.Due.Equal(jb.Due) && string(now.Body) == string(jb.Body):
+		case now.Gen == jb.Gen:
 			return tx.Settle(jb.Kind, jb.Key)
 		}
 		return nil // owed anew while it was done

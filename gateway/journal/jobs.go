@@ -14,6 +14,7 @@ type Job struct {
 	Body      []byte
 	Begun     bool // dispatched, and no end recorded yet
 	Tries     int
+	Gen       int64 // counts how often it was owed: whoever does it can tell that it was owed anew meanwhile
 }
 
 // Owe adds a job. One of that kind and key that is there already stays, with
@@ -22,8 +23,8 @@ func (tx *Tx) Owe(jb Job) error {
 	if jb.Body == nil {
 		jb.Body = []byte{}
 	}
-	return tx.exec(`INSERT INTO jobs VALUES (?, ?, ?, 0, 0, ?)
-		ON CONFLICT DO UPDATE SET due = min(due, excluded.due), body = excluded.body`, jb.Kind, jb.Key, jb.Due.UnixNano(), jb.Body)
+	return tx.exec(`INSERT INTO jobs VALUES (?, ?, ?, 0, 0, 0, ?)
+		ON CONFLICT DO UPDATE SET due = min(due, excluded.due), gen = gen + 1, body = excluded.body`, jb.Kind, jb.Key, jb.Due.UnixNano(), jb.Body)
 }
 
 // Settle ends a job.
@@ -69,7 +70,7 @@ func (tx *Tx) JobOf(kind, key string) (Job, bool, error) {
 }
 
 func (tx *Tx) jobs(where string, args ...any) (out []Job, err error) {
-	rows, err := tx.sql.QueryContext(tx.ctx, "SELECT kind, key, due, begun, tries, body FROM jobs "+where, args...)
+	rows, err := tx.sql.QueryContext(tx.ctx, "SELECT kind, key, due, begun, tries, gen, body FROM jobs "+where, args...)
 	if err != nil {
 		return nil, disk(err)
 	}
@@ -77,7 +78,7 @@ func (tx *Tx) jobs(where string, args ...any) (out []Job, err error) {
 	for rows.Next() {
 		var jb Job
 		var due int64
-		if err := rows.Scan(&jb.Kind, &jb.Key, &due, &jb.Begun, &jb.Tries, &jb.Body); err != nil {
+		if err := rows.Scan(&jb.Kind, &jb.Key, &due, &jb.Begun, &jb.Tries, &jb.Gen, &jb.Body); err != nil {
 			return nil, err
 		}
 		jb.Due = time.Unix(0, due).UTC()

@@ -1,0 +1,299 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/artifact"
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/journal"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+	"sealbridge/policy/audit"
+	"sealbridge/relay"
+	"sealbridge/relay/relaytest"
+	"sealbridge/signing"
+	"sealbridge/spec"
+)
+
+// side is one owner's gateway with real parts but for the relay.
+type side struct {
+	t     *testing.T
+	home  *home.Home
+	g     *gateway.Gateway
+	stop  func()
+	mem   *relaytest.Memory
+	rules gateway.Rules
+}
+
+// worker is an agent program: it counts the lines of its input and writes a file.
+const worker = `#!/bin/sh
+set -e
+n=$(wc -l < in/sales.csv | tr -d ' ')
+echo "lines,$n" > out/count.csv
+printf '{"output":{"lines":%s},"evidence":[{"criterion":"ac_1","text":"counted"}]}' "$n"
+`
+
+func newSide(t *testing.T, mem *relaytest.Memory, name string) *side {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	relayKey := mem.Address()
+	h, err := home.Create(dir, home.New{Name: name, Relay: manifest.RelayRef{Endpoint: "ws://127.0.0.1:1", Did: relayKey.DID}, Chance: rand.Reader, At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &side{t: t, home: h, mem: mem, rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}}
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *side) start() {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	j, err := journal.Open(s.home.Journal())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	files, err := artifact.Open(s.home.Files())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	run, err := runner.New(ctx, runner.Config{Dir: s.home.Work()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	conn := s.mem.Conn(s.home.Agent)
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("SEALBRIDGE_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
+	}
+	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
+		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); s.g.Run(ctx) }()
+	s.stop = func() {
+		cancel()
+		<-done
+		j.Close()
+		files.Close()
+	}
+}
+
+func (s *side) restart() { s.stop(); s.start() }
+
+func (s *side) owner() signing.Signer {
+	k, _, err := s.home.OwnerSigner(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return k
+}
+
+func text128(t *testing.T) string {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (s *side) invite() string {
+	s.t.Helper()
+	id, err := manifest.ParseInviteID("inv_" + strings.NewReplacer("-", "a", "_", "b").Replace(text128(s.t)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := s.home.Certified()
+	v, err := manifest.Sign(&manifest.Invite{Type: "sealbridge/invite", ProtocolVersion: "0.2.0", InviteID: id, OwnerDid: s.home.Owner, Relay: c.Relay,
+		Secret: text128(s.t), Ticket: text128(s.t), ExpiresAt: signing.TimeOf(time.Now().Add(time.Hour)), NextKey: c.NextKey}, s.owner(), time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := s.g.AddInvite(context.Background(), gateway.Owner, gateway.Document{Wire: v.Wire().String()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out.Token
+}
+
+func (s *side) redeem(token string) gateway.ContactView {
+	s.t.Helper()
+	inv, _, err := manifest.ParseInviteToken(token)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key, _, err := s.home.BoxKey()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	v, err := manifest.Sign(&manifest.ContactRequest{Type: "sealbridge/contact-request", ProtocolVersion: "0.2.0", InviteID: inv.InviteID, OwnerDid: s.home.Owner,
+		To: inv.OwnerDid, Proof: manifest.ContactProof(inv.Secret, inv.InviteID, inv.OwnerDid, s.home.Owner), Certificate: s.home.Certificate.Wire(), BoxKey: key,
+		At: signing.TimeOf(time.Now())}, s.owner(), time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := s.g.AddContact(context.Background(), gateway.Owner, gateway.Redemption{Token: token, Request: v.Wire().String()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+func (s *side) confirm() {
+	s.t.Helper()
+	var c gateway.ContactView
+	s.until("a contact", func() bool {
+		cs, err := s.g.Contacts(context.Background(), gateway.Owner, gateway.None{})
+		if err == nil && len(cs) == 1 {
+			c = cs[0]
+		}
+		return c.Name != ""
+	})
+	if _, err := s.g.ChangeContact(context.Background(), gateway.Owner, gateway.ContactChange{Name: c.Name, Do: "confirm", Words: c.Words}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// until looks again whenever something may have been written.
+func (s *side) until(what string, ok func() bool) {
+	s.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: never %s", s.home.Config.Name, what)
+		}
+		runtimeGosched()
+	}
+}
+
+func runtimeGosched() { time.Sleep(5 * time.Millisecond) }
+
+func (s *side) ask(gate manifest.Gate) gateway.AskView {
+	s.t.Helper()
+	var found gateway.AskView
+	s.until("asked "+string(gate), func() bool {
+		as, err := s.g.Asks(context.Background(), gateway.Owner, false)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, a := range as {
+			if a.Ask.Gate == gate {
+				found = a
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (s *side) answer(a gateway.AskView, verdict string) (gateway.Decided, error) {
+	d := approval.Decide(a.Ask, verdict, "passphrase", time.Now())
+	v, err := manifest.Sign(&d, s.owner(), time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.g.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()})
+}
+
+func (s *side) allow(gate manifest.Gate) {
+	s.t.Helper()
+	if _, err := s.answer(s.ask(gate), approval.Allow); err != nil {
+		s.t.Fatalf("allowing %s: %v", gate, err)
+	}
+}
+
+func (s *side) state(id string) gateway.TaskView {
+	s.t.Helper()
+	v, err := s.g.Task(context.Background(), gateway.Owner, gateway.Ref{Task: id})
+	if err != nil && !errors.Is(err, context.Canceled) && spec.ReasonOf(err) != spec.NotFound {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+func pair(t *testing.T) (ann, ben *side) {
+	t.Helper()
+	mem := relaytest.NewMemory()
+	ann, ben = newSide(t, mem, "Ann"), newSide(t, mem, "Ben")
+	script := filepath.Join(t.TempDir(), "count.sh")
+	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
+	ben.g.Reload(ben.rules)
+	ben.redeem(ann.invite())
+	ben.confirm()
+	ann.confirm()
+	return ann, ben
+}
+
+func (s *side) propose() gateway.Proposed {
+	s.t.Helper()
+	in := filepath.Join(s.t.TempDir(), "sales.csv")
+	if err := os.WriteFile(in, []byte("a,1\nb,2\nc,3\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := s.g.Propose(context.Background(), gateway.Owner, gateway.Proposal{To: "Ben", Draft: manifest.Draft{Title: "Count lines", Goal: "Count the lines of sales.csv",
+		Inputs: []manifest.DraftInput{{File: in}}, Output: map[string]any{"type": "object", "required": []any{"lines"}},
+		Sandbox: manifest.DraftSandbox{ClaimedOK: true}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+func TestATaskGoesFromDoorToDoor(t *testing.T) {
+	ann, ben := pair(t)
+	p := ann.propose()
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+	dir := filepath.Join(t.TempDir(), "out")
+	res, err := ann.g.Result(context.Background(), gateway.Owner, gateway.Fetch{Task: p.Task, Dir: dir})
+	if err != nil || !res.Ready || res.Output.String() != `{"lines":3}` {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "count.csv")); err != nil || string(b) != "lines,3\n" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	for _, s := range []*side{ann, ben} {
+		s.until("acknowledged", func() bool {
+			st, err := s.g.Status(context.Background(), gateway.Owner, gateway.None{})
+			return err == nil && st.Outgoing == 0
+		})
+		b, err := s.g.Export(context.Background(), gateway.Owner, gateway.Ref{Task: p.Task})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := audit.Verify(strings.NewReader(b.Text), audit.Options{})
+		if err != nil || !rep.Verified || !rep.Binding {
+			t.Errorf("%s's bundle: %v, %+v", s.home.Config.Name, err, rep.Findings)
+			if out := os.Getenv("SEALBRIDGE_TEST_OUT"); out != "" {
+				os.WriteFile(filepath.Join(out, s.home.Config.Name+".json"), []byte(b.Text), 0o600)
+			}
+		}
+	}
+}
+
+var _ = relay.Ack

@@ -77,6 +77,12 @@ func decodeKind(b string, f reflect.Value) error {
 			return malformed("", "a whole number")
 		}
 		f.SetInt(n)
+	case reflect.Uint, reflect.Uint64, reflect.Uint32:
+		n, err := strconv.ParseUint(b, 10, f.Type().Bits())
+		if err != nil {
+			return malformed("", "a whole number from 0")
+		}
+		f.SetUint(n)
 	case reflect.Slice:
 		return decodeSlice(b, f)
 	case reflect.Map:
@@ -116,13 +122,16 @@ func decodeMap(b string, f reflect.Value) error {
 	if b[0] != '{' {
 		return malformed("", "an object")
 	}
+	if f.Type().Key().Kind() != reflect.String {
+		panic("jcs: cannot decode into " + f.Type().String())
+	}
 	out := reflect.MakeMap(f.Type())
 	for name, m := range (Value{b}).Members() {
 		item := reflect.New(f.Type().Elem()).Elem()
 		if err := decode(m.b, item); err != nil {
 			return at("/"+pointer(name), err)
 		}
-		out.SetMapIndex(reflect.ValueOf(name), item)
+		out.SetMapIndex(reflect.ValueOf(name).Convert(f.Type().Key()), item)
 	}
 	f.Set(out)
 	return nil

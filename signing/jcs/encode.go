@@ -57,6 +57,8 @@ func encodeKind(b []byte, f reflect.Value) ([]byte, error) {
 		return strconv.AppendBool(b, f.Bool()), nil
 	case reflect.Int, reflect.Int64:
 		return strconv.AppendInt(b, f.Int(), 10), nil
+	case reflect.Uint, reflect.Uint64, reflect.Uint32:
+		return strconv.AppendUint(b, f.Uint(), 10), nil
 	case reflect.Slice:
 		return encodeSlice(b, f)
 	case reflect.Map:
@@ -81,6 +83,9 @@ func encodeSlice(b []byte, f reflect.Value) (_ []byte, err error) {
 }
 
 func encodeMap(b []byte, f reflect.Value) (_ []byte, err error) {
+	if f.Type().Key().Kind() != reflect.String {
+		return nil, errors.New("jcs: cannot encode " + f.Type().String())
+	}
 	names := make([]string, 0, f.Len())
 	for _, k := range f.MapKeys() {
 		names = append(names, k.String())
@@ -92,7 +97,7 @@ func encodeMap(b []byte, f reflect.Value) (_ []byte, err error) {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, name), ':')
-		if b, err = encode(b, f.MapIndex(reflect.ValueOf(name))); err != nil {
+		if b, err = encode(b, f.MapIndex(reflect.ValueOf(name).Convert(f.Type().Key()))); err != nil {
 			return nil, at("/"+pointer(name), err)
 		}
 	}

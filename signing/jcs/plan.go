@@ -62,7 +62,11 @@ func (p *plan) add(t reflect.Type, at []int) {
 			continue
 		}
 		name, opts, _ := strings.Cut(tag, ",")
-		p.fields = append(p.fields, field{name, index, opts == "omitempty", parseRule(f.Tag.Get("rule"))})
+		r := parseRule(f.Tag.Get("rule"))
+		if r != nil && !r.fits(f.Type) {
+			panic("jcs: rule " + r.text + " does nothing for " + t.String() + "." + f.Name)
+		}
+		p.fields = append(p.fields, field{name, index, opts == "omitempty", r})
 	}
 }
 
@@ -103,6 +107,28 @@ func parseRule(tag string) *rule {
 	return r
 }
 
+// fits says whether check holds every part of r for a field of type t.
+func (r *rule) fits(t reflect.Type) bool {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	text := r.hasLen || r.enum != nil || r.constant != ""
+	list := r.hasItems || r.unique || r.each != nil
+	switch k := t.Kind(); {
+	case t == valueType:
+		return !text && !list && !r.hasNum
+	case k == reflect.String:
+		return !list && !r.hasNum && !r.object
+	case k >= reflect.Int && k <= reflect.Uint64:
+		return !text && !list && !r.object
+	case k == reflect.Slice:
+		return !text && !r.hasNum && !r.object && (!r.unique || t.Elem().Comparable()) && (r.each == nil || r.each.fits(t.Elem()))
+	case k == reflect.Map:
+		return r.hasItems && !text && !r.hasNum && !r.object && !r.unique && r.each == nil
+	}
+	return false
+}
+
 func bounds(arg string) (lo, hi int64, ok bool) {
 	a, b, _ := strings.Cut(arg, "..")
 	lo, err1 := strconv.ParseInt(a, 10, 64)
@@ -132,8 +158,14 @@ func (r *rule) check(f reflect.Value) error {
 		if n := f.Int(); r.hasNum && (n < r.numMin || n > r.numMax) {
 			return malformed("", r.text)
 		}
+	case f.CanUint():
+		if n := f.Uint(); r.hasNum && (n < uint64(max(r.numMin, 0)) || n > uint64(max(r.numMax, 0))) {
+			return malformed("", r.text)
+		}
 	case f.Kind() == reflect.Slice:
 		return r.checkItems(f)
+	case f.Kind() == reflect.Map:
+		return r.checkCount(f.Len())
 	}
 	return nil
 }
@@ -163,8 +195,12 @@ func (r *rule) checkText(s string) error {
 }
 
 func (r *rule) checkItems(f reflect.Value) error {
-	if n := int64(f.Len()); r.hasItems && (n < r.itemMin || n > r.itemMax) {
-		return malformed("", fmt.Sprintf("%d to %d items", r.itemMin, r.itemMax))
+	if err := r.checkCount(f.Len()); err != nil {
+		return err
+	}
+	var seen map[any]bool // a list without a bound must not cost its square
+	if r.unique {
+		seen = make(map[any]bool, f.Len())
 	}
 	for i := range f.Len() {
 		if r.each != nil {
@@ -172,11 +208,20 @@ func (r *rule) checkItems(f reflect.Value) error {
 				return at("/"+strconv.Itoa(i), err)
 			}
 		}
-		for k := range i {
-			if r.unique && f.Index(i).Equal(f.Index(k)) {
+		if r.unique {
+			item := f.Index(i).Interface()
+			if seen[item] {
 				return malformed("/"+strconv.Itoa(i), "items must differ")
 			}
+			seen[item] = true
 		}
+	}
+	return nil
+}
+
+func (r *rule) checkCount(n int) error {
+	if r.hasItems && (int64(n) < r.itemMin || int64(n) > r.itemMax) {
+		return malformed("", fmt.Sprintf("%d to %d items", r.itemMin, r.itemMax))
 	}
 	return nil
 }

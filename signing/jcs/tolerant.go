@@ -86,24 +86,23 @@ func (s *scanner) object() error {
 			return err
 		}
 		name := unescape(raw)
-		at := "/" + pointer(name)
 		if seen[name] {
-			return malformed(at, "duplicate member name")
+			return malformed("/"+pointer(name), "duplicate member name")
 		}
 		seen[name] = true
 		if s.space(); !s.byte(':') {
-			return malformed(at, "expected a colon")
+			return malformed("/"+pointer(name), "expected a colon")
 		}
 		s.space()
 		if err := s.value(); err != nil {
-			return spec.At(at, err)
+			return spec.At("/"+pointer(name), err)
 		}
 		s.space()
 		if s.byte('}') {
 			return nil
 		}
 		if !s.byte(',') {
-			return malformed(at, "expected a comma or the end of the object")
+			return malformed("/"+pointer(name), "expected a comma or the end of the object")
 		}
 		s.space()
 	}

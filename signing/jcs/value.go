@@ -126,9 +126,14 @@ func (v Value) Without(member string) Value {
 	return out
 }
 
-// With puts a member into an object, in its canonical place, instead of one of that name.
+// With puts a member into an object, in its canonical place, instead of one of
+// that name. What is no object, and the zero m, leave nothing to put: v without
+// the member comes back.
 func (v Value) With(member string, m Value) Value {
 	v = v.Without(member)
+	if m.IsZero() || v.Kind() != '{' {
+		return v
+	}
 	entry := quote(member) + ":" + m.b
 	at, empty := len(v.b)-1, v.b == "{}"
 	first := true
@@ -154,6 +159,9 @@ func (v Value) At(pointer string) (Value, bool) {
 	if pointer == "" {
 		return v, !v.IsZero()
 	}
+	if pointer[0] != '/' || v.IsZero() {
+		return Value{}, false
+	}
 	for _, tok := range strings.Split(pointer[1:], "/") {
 		tok = fromPointer.Replace(tok)
 		next, ok := v.Member(tok)
@@ -161,7 +169,7 @@ func (v Value) At(pointer string) (Value, bool) {
 			n, err := strconv.Atoi(tok)
 			i := 0
 			for item := range v.Items() {
-				if ok = err == nil && i == n; ok {
+				if ok = err == nil && i == n && tok == strconv.Itoa(n); ok { // 01 is no index
 					next = item
 					break
 				}
@@ -197,11 +205,13 @@ func Text(text string) (Value, bool) {
 	return v, utf8.ValidString(text) && s.canonical()
 }
 
-// List is the JSON list of vs.
+// List is the JSON list of vs; a zero Value stands as null, as in other JSON.
 func List(vs ...Value) Value {
 	parts := make([]string, len(vs))
 	for i, v := range vs {
-		parts[i] = v.b
+		if parts[i] = v.b; v.IsZero() {
+			parts[i] = "null"
+		}
 	}
 	return Value{"[" + strings.Join(parts, ",") + "]"}
 }

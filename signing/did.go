@@ -101,12 +101,17 @@ var orderMinusOne = func() *edwards25519.Scalar {
 	return s.Negate(s)
 }()
 
-// Key is the public key.
-func (d DID) Key() [32]byte {
-	key, err := didKey(d.s)
+// Key is the public key. The zero DID has none: that is a panic, because a key
+// of nobody must not go on as a value.
+func (d DID) Key() (key [32]byte) {
+	if d.s == "" {
+		panic("signing: key of no DID")
+	}
+	_, raw, err := multibase.Decode(d.s[len(didPrefix):])
 	if err != nil {
 		panic("signing: key of no DID") // a DID that is not zero was parsed
 	}
+	copy(key[:], raw[2:])
 	return key
 }
 

@@ -141,30 +141,3 @@ func input(c Context, b Block) []byte {
 	return []byte(`{"canonicalization":"` + b.Canonicalization + `","context":"` + string(c) +
 		`","payloadDigest":"` + b.PayloadDigest.s + `","signedAt":"` + b.SignedAt.s + `","signerDid":"` + b.SignerDid.s + `"}`)
 }
-
-// Keys remembers the keys of DIDs that were parsed before. It changes speed,
-// never an answer; nil works.
-type Keys struct{}
-
-// NewKeys makes an empty one.
-func NewKeys() *Keys { return &Keys{} }
-
-// Verify is arithmetic only: the digest, then the signature by the strict rule
-// of S5 (crypto/ed25519: S canonical, R compared as bytes; the key was checked
-// when its DID was parsed).
-func (k *Keys) Verify(payload jcs.Value, c Context, b Block) error {
-	return k.VerifyDigest(DigestOf(payload.Bytes()), c, b)
-}
-
-// VerifyDigest is Verify for a payload whose digest the caller has computed:
-// a document with two blocks is hashed once.
-func (k *Keys) VerifyDigest(d Digest, c Context, b Block) error {
-	if d != b.PayloadDigest {
-		return spec.Refuse(spec.BadDigest, "", "S2")
-	}
-	pub, sig := b.SignerDid.Key(), b.Signature.Bytes()
-	if !ed25519.Verify(pub[:], input(c, b), sig[:]) {
-		return spec.Refuse(spec.BadSignature, "", "S3")
-	}
-	return nil
-}

@@ -261,12 +261,3 @@ func FuzzTimeAndDigest(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParseDID(b *testing.B) {
-	for b.Loop() {
-		clear(checked.m)
-		if _, err := ParseDID("did:key:z6MkghLt1e8m1fmANsdJJco3aCLV8Xnigr5UWwC3u5iZFPd3"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

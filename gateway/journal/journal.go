@@ -12,24 +12,22 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
-
-	_ "modernc.org/sqlite" // the engine: pure Go, one file, one fsync a commit
 )
 
+// What a caller can act on.
 var (
 	ErrClosed  = errors.New("journal closed")
-	ErrFull    = errors.New("disk full")
-	ErrLayout  = errors.New("not a journal of this version")
-	ErrCorrupt = errors.New("journal corrupt")
+	ErrFull    = errors.New("disk full")                            // the turn did not happen; with space again, the next one can
+	ErrLayout  = errors.New("not a journal of this version")        // the file is another program's, or another layout
+	ErrCorrupt = errors.New("journal corrupt")                      // what is there is not what was written
+	ErrTaken   = errors.New("journal was opened by another writer") // for good: only the last one to open a file writes
 )
 
 const (
-	layout   = 1   // of the SQLite schema; another one is refused
 	maxGroup = 256 // turns that share a flush: bounds how long the first one waits
 	queueLen = 256 // turns that wait; past it callers block, and what we cannot take stays at the relay
+	readers  = 4   // views at once; more wait for each other, never for the writer
 )
 
 // Seq numbers records from 1, without gaps.
@@ -37,10 +35,11 @@ type Seq int64
 
 // Journal is one file with one writer and many readers.
 type Journal struct {
-	write *sql.DB // one connection: the writer goroutine's
-	read  *sql.DB
-	turns chan *turn
-	done  chan struct{} // closed when the writer has ended
+	write  *sql.DB // one connection: the writer goroutine's
+	read   *sql.DB
+	turns  chan *turn
+	opened int64         // how often the file was opened when we did
+	done   chan struct{} // closed when the writer has ended
 
 	mu     sync.Mutex // guards head, moved, closed
 	head   Seq
@@ -70,90 +69,7 @@ func Open(path string) (*Journal, error) {
 	return j, nil
 }
 
-var memoryNames struct {
-	sync.Mutex
-	n int
-}
-
-func (j *Journal) connect(path string) (err error) {
-	const pragmas = "_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"
-	dsn := "file:" + strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(path) + "?_pragma=journal_mode(WAL)&" + pragmas
-	if path == "" {
-		memoryNames.Lock()
-		memoryNames.n++
-		dsn = fmt.Sprintf("file:memory%d?mode=memory&cache=shared&%s", memoryNames.n, pragmas)
-		memoryNames.Unlock()
-	}
-	if j.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
-		return err
-	}
-	j.write.SetMaxOpenConns(1)
-	if path == "" { // one connection: a shared cache locks whole tables
-		j.read = j.write
-		return nil
-	}
-	j.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)")
-	if err == nil {
-		j.read.SetMaxOpenConns(4)
-	}
-	return err
-}
-
-const schema = `
-CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL,
-	body BLOB NOT NULL, digest BLOB NOT NULL, prev BLOB NOT NULL) STRICT;
-CREATE INDEX records_key ON records (key, seq);
-CREATE TABLE rows (tab TEXT NOT NULL, key TEXT NOT NULL, grp TEXT NOT NULL, val BLOB NOT NULL, PRIMARY KEY (tab, key)) STRICT, WITHOUT ROWID;
-CREATE INDEX rows_grp ON rows (tab, grp, key);
-CREATE TABLE jobs (kind TEXT NOT NULL, key TEXT NOT NULL, due INTEGER NOT NULL, begun INTEGER NOT NULL, tries INTEGER NOT NULL, gen INTEGER NOT NULL,
-	body BLOB NOT NULL, PRIMARY KEY (kind, key)) STRICT, WITHOUT ROWID;
-CREATE INDEX jobs_due ON jobs (begun, due);
-PRAGMA user_version = 1;`
-
-// prepare makes the schema or checks it, and reads back what the promises rest on.
-func (j *Journal) prepare(file bool) error {
-	var version, tables int
-	if err := j.write.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
-		return fmt.Errorf("%w: %v", ErrLayout, err)
-	}
-	if err := j.write.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
-		return err
-	}
-	switch {
-	case version == 0 && tables == 0:
-		if _, err := j.write.Exec("BEGIN IMMEDIATE;" + schema + "COMMIT;"); err != nil {
-			return disk(err)
-		}
-	case version != layout:
-		return fmt.Errorf("%w: layout %d", ErrLayout, version)
-	}
-	if file {
-		var mode string
-		var sync int
-		if err := j.write.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
-			return fmt.Errorf("%w: journal_mode %q %v", ErrLayout, mode, err)
-		}
-		if err := j.write.QueryRow("PRAGMA synchronous").Scan(&sync); err != nil || sync != 2 {
-			return fmt.Errorf("%w: synchronous %d %v", ErrLayout, sync, err)
-		}
-	}
-	return j.write.QueryRow("SELECT coalesce(max(seq), 0) FROM records").Scan(&j.head)
-}
-
-// disk gives the errors that a caller can act on their names.
-func disk(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case strings.Contains(err.Error(), "database or disk is full"), strings.Contains(err.Error(), "no space left"):
-		return fmt.Errorf("%w: %v", ErrFull, err)
-	case strings.Contains(err.Error(), "malformed"):
-		return fmt.Errorf("%w: %v", ErrCorrupt, err)
-	}
-	return err
-}
-
-// Close waits for the turns that were taken and closes the file.
+// Close lets the flush under way end, refuses the turns that wait, and closes the file.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -180,9 +96,11 @@ func (j *Journal) closeDBs() error {
 	return err
 }
 
-// Turn runs f alone and returns after the flush that holds it. An error of f
-// takes back this turn and no other; an error of the flush takes back all that
-// shared it.
+// Turn runs f alone and returns after the flush that holds it. An error of f,
+// or a panic, takes back this turn and no other, and comes back as it is; an
+// error of the flush takes back all that shared it. ctx ends the waiting for a
+// place; a turn that has begun is seen to its end. f must not call Turn, nor
+// View on a journal in memory.
 func (j *Journal) Turn(ctx context.Context, f func(*Tx) error) error {
 	t := &turn{ctx, f, make(chan error, 1)}
 	select {
@@ -206,6 +124,7 @@ func (j *Journal) Turn(ctx context.Context, f func(*Tx) error) error {
 }
 
 // View shows f one consistent state; it never waits for the writer of a file.
+// In memory there is one connection, so views and flushes take turns.
 func (j *Journal) View(ctx context.Context, f func(*Tx) error) error {
 	tx, err := j.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: j.read != j.write})
 	if err != nil {
@@ -249,95 +168,4 @@ func (j *Journal) Wait(ctx context.Context, after Seq) (Seq, error) {
 			return head, ctx.Err()
 		}
 	}
-}
-
-func (j *Journal) advance(head Seq) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if head > j.head && j.moved != nil {
-		j.head = head
-		close(j.moved)
-		j.moved = make(chan struct{})
-	}
-}
-
-// run is the one writer.
-func (j *Journal) run() {
-	defer close(j.done)
-	for {
-		select {
-		case t := <-j.turns:
-			j.flush(j.gather(t))
-		case <-j.quit:
-			for {
-				select {
-				case t := <-j.turns:
-					t.err <- ErrClosed
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-func (j *Journal) gather(first *turn) []*turn {
-	group := []*turn{first}
-	for len(group) < maxGroup {
-		select {
-		case t := <-j.turns:
-			group = append(group, t)
-		default:
-			return group
-		}
-	}
-	return group
-}
-
-// flush runs the turns one after another, each in a savepoint, and commits them together.
-func (j *Journal) flush(group []*turn) {
-	tx, err := j.write.Begin()
-	if err != nil {
-		answer(group, disk(err))
-		return
-	}
-	head := j.Head()
-	var kept []*turn
-	for _, t := range group {
-		if err := t.ctx.Err(); err != nil {
-			t.err <- err
-			continue
-		}
-		w := &Tx{ctx: context.Background(), sql: tx, head: head}
-		if err := w.alone(t.f); err != nil {
-			t.err <- err
-			if w.broken {
-				tx.Rollback()
-				answer(kept, err)
-				return
-			}
-			continue
-		}
-		head = w.head
-		kept = append(kept, t)
-	}
-	if err := disk(tx.Commit()); err != nil {
-		tx.Rollback()
-		answer(kept, err)
-		return
-	}
-	j.advance(head)
-	answer(kept, nil)
-}
-
-func answer(group []*turn, err error) {
-	for _, t := range group {
-		t.err <- err
-	}
-}
-
-// Backup writes a consistent copy to path, which must not exist.
-func (j *Journal) Backup(ctx context.Context, path string) error {
-	_, err := j.read.ExecContext(ctx, "VACUUM INTO ?", path)
-	return disk(err)
 }

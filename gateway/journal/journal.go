@@ -37,6 +37,7 @@ type Seq int64
 type Journal struct {
 	write  *sql.DB // one connection: the writer goroutine's
 	read   *sql.DB
+	dsn    string // of a file
 	turns  chan *turn
 	opened int64         // how often the file was opened when we did
 	done   chan struct{} // closed when the writer has ended

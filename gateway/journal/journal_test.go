@@ -1,14 +1,10 @@
 package journal
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -139,70 +135,6 @@ func TestVerifyNamesAChangedRecordAndACutTail(t *testing.T) { // B023
 	}
 }
 
-func TestDiskFullIsCleanAndPasses(t *testing.T) { // F3
-	j := open(t, filepath.Join(t.TempDir(), "j.db"))
-	if err := j.Turn(context.Background(), add("k", 1)); err != nil {
-		t.Fatal(err)
-	}
-	var pages int
-	if err := j.write.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := j.write.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages+2)); err != nil {
-		t.Fatal(err)
-	}
-	big := func(tx *Tx) error {
-		_, err := tx.Append(Record{Kind: "big", Key: "big", Body: make([]byte, 1<<20)})
-		return err
-	}
-	if err := j.Turn(context.Background(), big); !errors.Is(err, ErrFull) {
-		t.Fatalf("full disk: %v, want ErrFull", err)
-	}
-	if got := value(t, j, "k"); got != 1 || j.Head() != 1 {
-		t.Fatalf("after a refused turn: %d, head %d", got, j.Head())
-	}
-	if _, err := j.write.Exec("PRAGMA max_page_count = 1000000"); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Turn(context.Background(), big); err != nil {
-		t.Fatalf("with space again: %v", err)
-	}
-	if err := j.Verify(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestJobsAreOwedOnceAndSurvive(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j.db")
-	j := open(t, path)
-	at := time.Unix(100, 0)
-	err := j.Turn(context.Background(), func(tx *Tx) error {
-		return errors.Join(tx.Owe(Job{Kind: "send", Key: "a", Due: at.Add(time.Hour)}), tx.Owe(Job{Kind: "send", Key: "a", Due: at}),
-			tx.Owe(Job{Kind: "send", Key: "b", Due: at.Add(time.Second)}), tx.Owe(Job{Kind: "run", Key: "a", Due: at}), tx.Begin("run", "a"))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Close()
-	j = open(t, path)
-	err = j.View(context.Background(), func(tx *Tx) error {
-		due, next, err := tx.Due(at, 10)
-		if err != nil {
-			return err
-		}
-		if len(due) != 1 || due[0].Key != "a" || due[0].Kind != "send" || !next.Equal(at.Add(time.Second)) {
-			t.Errorf("due %v, next %v", due, next)
-		}
-		if run, err := tx.Jobs("run"); err != nil || len(run) != 1 || !run[0].Begun {
-			t.Errorf("a begun job after a start: %v %v", run, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestRebuildMakesTheTablesThatTheTurnsMade(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j, err := Open("")
@@ -238,22 +170,34 @@ func TestRebuildMakesTheTablesThatTheTurnsMade(t *testing.T) {
 }
 
 func TestWaitInFakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, err := Open("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer j.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*24*time.Hour)
-		defer cancel()
-		if _, err := j.Wait(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Wait on nothing: %v", err)
-		}
-		go j.Turn(context.Background(), add("k", 1))
-		if head, err := j.Wait(context.Background(), 0); err != nil || head != 1 {
-			t.Errorf("Wait = %d, %v", head, err)
-		}
-	})
+	for name, path := range map[string]string{"memory": "", "file": filepath.Join(t.TempDir(), "j.db")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, err := Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer j.Close()
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), 5*24*time.Hour)
+				defer cancel()
+				if _, err := j.Wait(ctx, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*24*time.Hour {
+					t.Errorf("Wait on nothing: %v after %v", err, time.Since(start))
+				}
+				go j.Turn(context.Background(), add("k", 1))
+				if head, err := j.Wait(context.Background(), 0); err != nil || head != 1 {
+					t.Errorf("Wait = %d, %v", head, err)
+				}
+				ended := make(chan error, 1)
+				go func() { _, err := j.Wait(context.Background(), 1); ended <- err }()
+				synctest.Wait()
+				j.Close()
+				if err := <-ended; !errors.Is(err, ErrClosed) {
+					t.Errorf("Wait on a journal that closes: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestClosedJournalRefuses(t *testing.T) {
@@ -262,78 +206,12 @@ func TestClosedJournalRefuses(t *testing.T) {
 	if err := j.Turn(context.Background(), add("k", 1)); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
+	if err := j.View(context.Background(), func(*Tx) error { return nil }); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
 	if _, err := j.Wait(context.Background(), 0); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
-}
-
-func TestAnotherFileIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j.db")
-	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 500)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if j, err := Open(path); err == nil {
-		j.Close()
-		t.Fatal("opened a file that is no journal")
-	}
-}
-
-// TestSIGKILLLosesNothingAcknowledged starts itself as a writer that prints
-// each acknowledged turn, and kills it.
-func TestSIGKILLLosesNothingAcknowledged(t *testing.T) {
-	if path := os.Getenv("JOURNAL_CHILD"); path != "" {
-		child(path)
-	}
-	path := filepath.Join(t.TempDir(), "j.db")
-	acked := 0
-	for range 8 {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSIGKILLLosesNothingAcknowledged$")
-		cmd.Env = append(os.Environ(), "JOURNAL_CHILD="+path)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(out)
-		for n := 0; lines.Scan(); n++ {
-			acked++
-			if n == 120 {
-				cmd.Process.Kill()
-			}
-		}
-		cmd.Wait()
-	}
-	j := open(t, path)
-	if err := j.Verify(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if got := value(t, j, "k"); got < acked || int(j.Head()) != got || acked == 0 {
-		t.Fatalf("%d acknowledged, %d there, head %d", acked, got, j.Head())
-	}
-}
-
-func child(path string) {
-	j, err := Open(path)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	var mu sync.Mutex
-	for range 8 {
-		go func() {
-			for {
-				if err := j.Turn(context.Background(), add("k", 1)); err != nil {
-					os.Exit(1)
-				}
-				mu.Lock()
-				fmt.Println("acked")
-				mu.Unlock()
-			}
-		}()
-	}
-	select {}
 }
 
 func BenchmarkTurn(b *testing.B) {

@@ -44,12 +44,12 @@ func (j *Journal) connect(path string) (err error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	dsn := "file:" + strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(path) + "?_pragma=journal_mode(WAL)&" + pragmas
-	if j.write, err = sql.Open("sqlite", dsn+"&_txlock=immediate"); err != nil {
+	j.dsn = "file:" + strings.NewReplacer("?", "%3f", "#", "%23", "%", "%25").Replace(path) + "?_pragma=journal_mode(WAL)&" + pragmas
+	if j.write, err = sql.Open("sqlite", j.dsn+"&_txlock=immediate"); err != nil {
 		return err
 	}
 	j.write.SetMaxOpenConns(1)
-	if j.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
+	if j.read, err = sql.Open("sqlite", j.dsn+"&_pragma=query_only(1)"); err != nil {
 		return err
 	}
 	j.read.SetMaxOpenConns(readers)
@@ -121,8 +121,30 @@ func disk(err error) error {
 	return err
 }
 
-// Backup writes a consistent copy to path, which must not exist.
-func (j *Journal) Backup(ctx context.Context, path string) error {
-	_, err := j.read.ExecContext(ctx, "VACUUM INTO ?", path)
-	return disk(err)
+// Backup writes a consistent copy to path, which must not exist; turns go on
+// beside it. A copy that fails is removed.
+func (j *Journal) Backup(ctx context.Context, path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(path)
+		}
+	}()
+	from := j.write
+	if j.read != j.write { // a connection of its own: the writer is not held up, and readers must not write
+		if from, err = sql.Open("sqlite", j.dsn); err != nil {
+			return err
+		}
+		defer from.Close()
+	}
+	if j.isClosed() {
+		return ErrClosed
+	}
+	if _, err := from.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		return disk(err)
+	}
+	return f.Sync()
 }

@@ -76,7 +76,8 @@ type receiver struct {
 	order    []place // what we know of the mailbox, by sequence
 	results  chan result
 	cursor   uint64
-	polled   time.Time // when we last asked from 0
+	polled   time.Time           // when we last asked from 0
+	gone     map[uint64][32]byte // acknowledged since the get under way was asked: its answer may still hold them
 }
 
 type place struct {
@@ -98,7 +99,7 @@ type fetched struct {
 // ReceiveFrom is [Conn.Receive] over any source.
 func ReceiveFrom(ctx context.Context, src Source, inFlight int, take func(context.Context, []byte) relay.Verdict) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &receiver{src: src, inFlight: max(1, inFlight), take: take, items: make(map[[32]byte]*item), results: make(chan result, max(1, inFlight))}
+	r := &receiver{src: src, inFlight: max(1, inFlight), take: take, items: make(map[[32]byte]*item), gone: make(map[uint64][32]byte), results: make(chan result, max(1, inFlight))}
 	defer func() { // nobody is under way when we are gone
 		cancel()
 		for ; r.busy > 0; r.busy-- {
@@ -120,6 +121,7 @@ func ReceiveFrom(ctx context.Context, src Source, inFlight int, take func(contex
 				wait = 0
 			}
 			fetching = true
+			clear(r.gone)
 			go func() {
 				ms, err := src.Get(ctx, after, wait)
 				mail <- fetched{ms, after, err}
@@ -167,6 +169,9 @@ func (r *receiver) learn(f fetched) {
 	for _, m := range f.ms {
 		r.cursor = max(r.cursor, m.Seq)
 		d := sha256.Sum256(m.Envelope)
+		if was, acked := r.gone[m.Seq]; acked && was == d {
+			continue
+		}
 		it := r.items[d]
 		if it == nil {
 			it = &item{digest: d, body: m.Envelope}
@@ -248,6 +253,7 @@ func (r *receiver) acknowledge(ctx context.Context) {
 		return // asked again with the next result or poll
 	}
 	for _, p := range r.order[:n] {
+		r.gone[p.seq] = p.it.digest
 		if p.it.seqs = p.it.seqs[1:]; len(p.it.seqs) == 0 && !p.it.busy {
 			delete(r.items, p.it.digest)
 		}

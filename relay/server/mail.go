@@ -39,15 +39,25 @@ type waiting struct {
 }
 
 // mail is the index of all mailboxes: who, when, how much; never what. It is
-// rebuilt from the store at start. Readers cannot pass a gap, because an ack
-// trims only what this process has delivered.
+// rebuilt from the store at start.
+//
+// Puts are stored side by side, so a later sequence may be known here before an
+// earlier one. Nothing is read, acknowledged or purged past the first sequence
+// of a shard that is not accounted for: an ack could take what nobody has seen.
 type mail struct {
 	st  store
 	cfg *Config
 
-	mu    sync.Mutex // guards boxes and all in it
-	boxes map[relay.Token]*mailbox
-	dirty map[relay.Token]bool // have something to purge
+	mu     sync.Mutex // guards what follows and all in it
+	boxes  map[relay.Token]*mailbox
+	dirty  map[relay.Token]bool // have something to purge
+	shards [relay.Shards]shard
+}
+
+// shard is how far a stream is accounted for.
+type shard struct {
+	next  uint64                 // everything before it is in the index, or was
+	ahead map[uint64]relay.Token // what is known past it
 }
 
 func (m *mail) load() error {
@@ -64,6 +74,11 @@ func (m *mail) load() error {
 		if err != nil {
 			return err
 		}
+		last, err := m.st.last(mailStream(k))
+		if err != nil {
+			return err
+		}
+		m.shards[k] = shard{last + 1, make(map[uint64]relay.Token)}
 	}
 	return nil
 }
@@ -98,7 +113,8 @@ func (m *mail) unreserve(to relay.Token, size int) {
 	b.bytes -= int64(size)
 }
 
-// stored turns a reservation into an entry and wakes who waits.
+// stored turns a reservation into an entry, and wakes who waits for what can
+// be read now.
 func (m *mail) stored(to relay.Token, e entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,10 +122,22 @@ func (m *mail) stored(to relay.Token, e entry) {
 	b.reserved--
 	b.bytes -= int64(e.size)
 	m.insert(to, e)
-	for _, w := range b.parked {
-		close(w.wake)
+	x := &m.shards[relay.Shard(to)]
+	x.ahead[e.seq] = to
+	for {
+		who, ok := x.ahead[x.next]
+		if !ok {
+			return
+		}
+		delete(x.ahead, x.next)
+		x.next++
+		if b := m.boxes[who]; b != nil {
+			for _, w := range b.parked {
+				close(w.wake)
+			}
+			b.parked = nil
+		}
 	}
-	b.parked = nil
 }
 
 func (m *mail) insert(to relay.Token, e entry) {
@@ -122,8 +150,8 @@ func (m *mail) insert(to relay.Token, e entry) {
 	b.bytes += int64(e.size)
 }
 
-// pick chooses what a get is answered with: what is after the cursor, and
-// whatever was committed late before it.
+// pick chooses what a get is answered with: what is after the cursor, and what
+// this process has not handed over yet.
 func (m *mail) pick(to relay.Token, g relay.GetRequest) (es []entry, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,8 +159,11 @@ func (m *mail) pick(to relay.Token, g relay.GetRequest) (es []entry, more bool) 
 	if b == nil {
 		return nil, false
 	}
-	size := 0
+	size, next := 0, m.shards[relay.Shard(to)].next
 	for _, e := range b.entries {
+		if e.seq >= next {
+			break
+		}
 		if e.seq <= g.After && e.delivered {
 			continue
 		}
@@ -155,8 +186,9 @@ func (m *mail) park(to relay.Token, after uint64) *waiting {
 		b.parked = b.parked[1:]
 	}
 	w := &waiting{after, make(chan struct{})}
+	next := m.shards[relay.Shard(to)].next
 	for _, e := range b.entries { // came between pick and park
-		if e.seq > after || !e.delivered {
+		if e.seq < next && (e.seq > after || !e.delivered) {
 			close(w.wake)
 			return w
 		}
@@ -232,7 +264,8 @@ func (m *mail) lost(to relay.Token, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.box(to)
-	if i, ok := b.find(seq); ok {
+	if i, ok := b.find(seq); ok { // else it was acknowledged meanwhile
+		m.cfg.Log.Error("mail is gone from the store", "mailbox", to.String(), "sequence", seq)
 		b.bytes -= int64(b.entries[i].size)
 		b.entries = slices.Delete(b.entries, i, i+1)
 	}

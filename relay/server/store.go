@@ -190,3 +190,20 @@ func storeError(err error) error {
 	}
 	return &spec.Error{Reason: spec.Unavailable, Err: err}
 }
+
+// last is the newest sequence that a stream ever gave out.
+func (st store) last(stream string) (uint64, error) {
+	m, err := st.nc.Request("$JS.API.STREAM.INFO."+stream, nil, storeWait)
+	if err != nil {
+		return 0, fmt.Errorf("asking about %s: %w", stream, err)
+	}
+	var info struct {
+		State *struct {
+			LastSeq uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil || info.State == nil {
+		return 0, fmt.Errorf("asking about %s: %s", stream, m.Data)
+	}
+	return info.State.LastSeq, nil
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,7 +135,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	s, err := server.Start(context.Background(), server.Config{Dir: dir, Listen: os.Getenv(childListen), Signer: relayKey, Sync: "interval",
+	s, err := server.Start(context.Background(), server.Config{Dir: dir, Listen: os.Getenv(childListen), Signer: relayKey, Sync: "interval", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		MaxStore: 1 << 30, KeepFree: 1e-9, Quotas: server.Quotas{PutsPerSecond: 1e6, MailCount: 1e6, MailBytes: 1 << 30, PerSender: 1e6}})
 	if err != nil {
 		fmt.Println("error", err)

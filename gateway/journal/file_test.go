@@ -206,3 +206,53 @@ func child(path string) {
 	}
 	select {}
 }
+
+// A torn last write: the log ends anywhere, as after a power cut before its flush.
+func TestATornLogKeepsWholeTurnsFromTheFirst(t *testing.T) { // F3
+	dir := t.TempDir()
+	path := filepath.Join(dir, "j.db")
+	j := open(t, path)
+	for range 6 {
+		if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[Seq]bool{}
+	cut := func(name string, log []byte) {
+		torn := filepath.Join(t.TempDir(), "j.db")
+		if err := errors.Join(os.WriteFile(torn, file, 0o600), os.WriteFile(torn+"-wal", log, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		k, err := Open(torn)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		defer k.Close()
+		if err := k.Verify(context.Background()); err != nil || value(t, k, "k") != int(k.Head()) {
+			t.Errorf("%s: counted %d, head %d, %v", name, value(t, k, "k"), k.Head(), err)
+		}
+		seen[k.Head()] = true
+		if err := k.Turn(context.Background(), add("k", 1)); err != nil {
+			t.Errorf("%s: does not go on: %v", name, err)
+		}
+	}
+	const frame = 4096 + 24 // a page and its head; before them the log's head of 32
+	for n := len(log); n > 32; n -= frame/2 + 7 {
+		cut(fmt.Sprintf("ends at %d of %d", n, len(log)), log[:n])
+	}
+	scrambled := append([]byte(nil), log...)
+	scrambled[len(log)-frame/2] ^= 1
+	cut("a bit of the last page turned", scrambled)
+	if !seen[6] || !seen[5] || !seen[0] {
+		t.Errorf("heads seen: %v, want some of every length", seen)
+	}
+}

@@ -21,11 +21,12 @@ import (
 
 // Config is config.yaml. Zero values are useful; unknown keys are refused.
 type Config struct {
-	Name   string           `yaml:"name"`
-	Relay  string           `yaml:"relay"` // address / identity
-	Agents map[string]Agent `yaml:"agents,omitempty"`
-	Notify []Notify         `yaml:"notify,omitempty"`
-	Keep   Keep             `yaml:"keep,omitempty"`
+	Name       string           `yaml:"name"`
+	Relay      string           `yaml:"relay"`                 // address / identity
+	JoinTicket string           `yaml:"join_ticket,omitempty"` // from the relay's operator, where admission is by invitation
+	Agents     map[string]Agent `yaml:"agents,omitempty"`
+	Notify     []Notify         `yaml:"notify,omitempty"`
+	Keep       Keep             `yaml:"keep,omitempty"`
 }
 
 // Agent is one agent program: exec works for others, one boxed process a task.
@@ -287,17 +288,17 @@ func withoutBlock(text, key string) string {
 
 // policyText is the policy after init: nobody gets in before a person has
 // confirmed a contact, then a person is asked each time (K2).
-const policyText = `# Read top down; the first rule that fits decides; what nothing fits is refused.
+const policyHead = `# Read top down; the first rule that fits decides; what nothing fits is refused.
 # A contact counts only after a person compared the six words.
 version: 1
 people:
   me: owner
 ask:                        # who is asked, for how long; silence means no
-  contract: {who: [me], wait: 1d}
-  effect: {who: [me], wait: 1h}
-  budget: {who: [me], wait: 4h}
-  delegation: {who: [me], wait: 1d}
-  delivery: {who: [me], wait: 3d}
+  contract: {who: [me], wait: 1dPRESENCE}
+  effect: {who: [me], wait: 1hPRESENCE}
+  budget: {who: [me], wait: 4hPRESENCE}
+  delegation: {who: [me], wait: 1dPRESENCE}
+  delivery: {who: [me], wait: 3dPRESENCE}
 incoming:                   # work that others ask of my agents
   - {name: a contact asks, from: anyone, then: ask}
 outgoing:                   # work that I or my agents ask of others
@@ -306,3 +307,12 @@ tools: []                   # my tools, called by others under a contract
 checks: []                  # commands that a contract may have run over a delivery
 defaults: {deadline: 2d, gates: [contract, effect, delivery], budget: {time: 15m, over: stop}}
 `
+
+// policyText: an unsealed key has no presence to show, and the policy says that it counts all the same (I2, G10).
+func policyText(n New) string {
+	presence := ""
+	if n.Passphrase == "" {
+		presence = ", presence: [passkey, device, passphrase, none]"
+	}
+	return strings.ReplaceAll(policyHead, "PRESENCE", presence)
+}

@@ -71,7 +71,7 @@ func Create(dir string, n New) (*Home, error) {
 		return nil, err
 	}
 	for name, text := range map[string]string{
-		configName: configText(n), policyName: policyText,
+		configName: configText(n), policyName: policyText(n),
 	} {
 		if err := writeNew(filepath.Join(dir, name), []byte(text)); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, disk(err)

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/local"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+	"sealbridge/policy/audit"
+	"sealbridge/signing"
+	"sealbridge/spec"
+)
+
+var _ = register(gateCommand)
+
+func gateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "gate", GroupID: "gates", Short: "questions that wait for you", Example: "  sealbridge gate list\n  sealbridge gate show 7K2Q\n  sealbridge gate allow 7K2Q"}
+	c.AddCommand(gateList(a), gateShow(a), gateDecide(a, "allow", approval.Allow, "say yes to exactly what is shown"), gateDecide(a, "deny", approval.Deny, "say no"), gateFiles(a))
+	return c
+}
+
+func gateList(a *app) *cobra.Command {
+	var all bool
+	c := &cobra.Command{Use: "list", Short: "list open questions", Example: "  sealbridge gate list --json", RunE: func(c *cobra.Command, _ []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		as, err := local.Asks.Call(c.Context(), cl, all)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			out := make([]any, len(as))
+			for i, v := range as {
+				out[i] = approval.Chips(v.Ask, approval.Outcome(v.State))
+			}
+			return a.emit(out)
+		}
+		if len(as) == 0 {
+			a.print("nothing waits for you\n")
+		}
+		for _, v := range as {
+			a.print("%s  %-9s %s   %s, no at %s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, v.State, inLocal(v.Ask.Until.Time()))
+		}
+		return nil
+	}}
+	c.Flags().BoolVar(&all, "all", false, "also what was decided")
+	return c
+}
+
+// findAsk resolves any unique ending of at least four characters.
+func findAsk(ctx context.Context, cl *local.Client, ref string) (gateway.AskView, error) {
+	as, err := local.Asks.Call(ctx, cl, true)
+	if err != nil {
+		return gateway.AskView{}, err
+	}
+	var found []gateway.AskView
+	for _, v := range as {
+		id := v.Ask.AskID.String()
+		if id == ref || len(ref) >= 4 && strings.HasSuffix(strings.ToLower(id), strings.ToLower(ref)) {
+			found = append(found, v)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return gateway.AskView{}, spec.Refuse(spec.NotFound, "", "no question ends in "+manifest.Display(ref, 40))
+	}
+	return gateway.AskView{}, spec.Refuse(spec.Conflict, "", "more than one question ends in "+manifest.Display(ref, 40))
+}
+
+func gateShow(a *app) *cobra.Command {
+	var full bool
+	c := &cobra.Command{Use: "show ASK", Short: "show a question: what a yes newly permits, then their words", Example: "  sealbridge gate show 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		v, err := findAsk(c.Context(), cl, args[0])
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(approval.Chips(v.Ask, approval.Outcome(v.State)))
+		}
+		a.print("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
+		if full {
+			a.print("%s", approval.View(v.Ask))
+		}
+		return nil
+	}}
+	c.Flags().BoolVar(&full, "full", false, "also everything that others wrote, whole")
+	return c
+}
+
+func gateDecide(a *app, word, verdict, short string) *cobra.Command {
+	return &cobra.Command{Use: word + " ASK", Short: short, Example: "  sealbridge gate " + word + " 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		h, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		v, err := findAsk(c.Context(), cl, args[0])
+		if err != nil {
+			return err
+		}
+		out, err := a.sayDecision(c.Context(), h, cl, v.Ask, verdict)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(out)
+		}
+		a.print("%s: %s%s\n", v.Ask.Short(), out.State, followed(out))
+		return nil
+	}}
+}
+
+func followed(out gateway.Decided) string {
+	if out.Outcome == "" {
+		return ""
+	}
+	return ", so this gateway said: " + out.Outcome
+}
+
+// sayDecision signs a person's answer with the owner's key, here and not in the gateway (G9).
+func (a *app) sayDecision(ctx context.Context, h *home.Home, cl *local.Client, ask approval.Ask, verdict string) (out gateway.Decided, err error) {
+	owner, presence, err := a.owner(h)
+	if err != nil {
+		return out, err
+	}
+	d := approval.Decide(ask, verdict, presence, a.now())
+	v, err := manifest.Sign(&d, owner, a.now())
+	if err != nil {
+		return out, err
+	}
+	return local.Decide.Call(ctx, cl, gateway.Answer{Decision: v.Wire().String()})
+}
+
+// decideHere shows a card and asks once, in line.
+func (a *app) decideHere(ctx context.Context, h *home.Home, cl *local.Client, id string) error {
+	v, err := findAsk(ctx, cl, id)
+	if err != nil {
+		return err
+	}
+	a.note("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
+	for {
+		k, err := a.choose("a allow   d deny   v view   l later: ", "advl")
+		if err != nil {
+			return err
+		}
+		switch k {
+		case 'v':
+			a.note("%s", approval.View(v.Ask))
+			continue
+		case 'l':
+			return nil
+		}
+		verdict := map[byte]string{'a': approval.Allow, 'd': approval.Deny}[k]
+		out, err := a.sayDecision(ctx, h, cl, v.Ask, verdict)
+		if err == nil && verdict == approval.Deny {
+			a.note("%s: %s", v.Ask.Short(), out.State)
+			return ended(exitNo)
+		}
+		return err
+	}
+}
+
+func gateFiles(a *app) *cobra.Command {
+	var dir string
+	c := &cobra.Command{Use: "files ASK -o DIR", Short: "open the files of a delivery before you decide", Example: "  sealbridge gate files 9T4C -o look/", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		if dir == "" {
+			return usage("-o DIR, a new folder")
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		out, err := local.Quarantined.Call(c.Context(), cl, gateway.Fetch{Ask: args[0], Dir: abs})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(out)
+		}
+		for _, f := range out.Files {
+			a.print("%s\n", filepath.Join(dir, manifest.Display(f, 255)))
+		}
+		a.note("not accepted yet: these files are the other side's, for your eyes")
+		return nil
+	}}
+	c.Flags().StringVarP(&dir, "out", "o", "", "a new folder")
+	return c
+}
+
+// knownTo are the owners that this home pinned, as trust for its own reports.
+func (a *app) knownTo(ctx context.Context, h *home.Home, cl *local.Client) (map[signing.DID]audit.Known, error) {
+	cs, err := local.Contacts.Call(ctx, cl, gateway.None{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[signing.DID]audit.Known{h.Owner: {Name: h.Certified().DisplayName, Learned: "this home"}}
+	for _, v := range cs {
+		did, err := signing.ParseDID(v.Owner)
+		if err != nil {
+			return nil, err
+		}
+		if v.Confirmed {
+			out[did] = audit.Known{Name: v.Name, Learned: "six words compared"}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/artifact"
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/journal"
+	"sealbridge/gateway/local"
+	"sealbridge/gateway/runner"
+	"sealbridge/relay"
+	"sealbridge/relay/client"
+	"sealbridge/spec"
+)
+
+var _ = register(serveCommand)
+
+func serveCommand(a *app) *cobra.Command {
+	var level string
+	c := &cobra.Command{
+		Use: "serve", GroupID: "start", Short: "run the gateway of this home until it is interrupted", Example: "  sealbridge serve",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var l slog.Level
+			if err := l.UnmarshalText([]byte(level)); err != nil {
+				return usage("--log-level debug, info, warn or error")
+			}
+			return a.serve(c.Context(), slog.New(slog.NewJSONHandler(a.err, &slog.HandlerOptions{Level: l})))
+		},
+	}
+	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	return c
+}
+
+// serve is the gateway process: every hand is opened here and closed in reverse.
+func (a *app) serve(ctx context.Context, log *slog.Logger) error {
+	h, err := home.Open(a.home)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	rules, err := rulesOf(h)
+	if err != nil {
+		return err
+	}
+	j, err := journal.Open(h.Journal())
+	if err != nil {
+		return journalError(err)
+	}
+	defer j.Close()
+	files, err := artifact.Open(h.Files())
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	run, err := runner.New(ctx, runner.Config{Dir: h.Work()})
+	if err != nil {
+		return err
+	}
+	c := h.Certified()
+	log = log.With("owner", c.DisplayName)
+	conn, err := a.dial(ctx, h, log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Courier: conn, Depot: conn,
+		Files: files, Runner: run, Notifier: notifier(h.Config.Notify), Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
+	if err != nil {
+		return err
+	}
+	if h.Restored() {
+		if err := g.Recover(ctx, "this home was put back from a backup"); err != nil {
+			return err
+		}
+		if err := h.ClearRestored(); err != nil {
+			return err
+		}
+	}
+	return a.serving(ctx, h, g, log)
+}
+
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := local.Serve(ctx, h.Socket(), local.Handler(g, thisVersion())); err != nil {
+			failed <- err
+			stop()
+		}
+	})
+	wg.Go(func() { watchRules(ctx, h, g, log) })
+	c := h.Certified()
+	if a.json {
+		if err := a.emit(identityOf(h)); err != nil {
+			return err
+		}
+	} else {
+		a.print("Sealbridge gateway of %s   relay %s   ^C stops it; the relay keeps mail for 14 days\n", c.DisplayName, c.Relay.Endpoint)
+	}
+	if left := time.Until(c.ExpiresAt.Time()); left < 14*24*time.Hour {
+		a.note("sealbridge: warning: the agent's certificate ends %s", c.ExpiresAt)
+	}
+	err := g.Run(ctx)
+	stop()
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// dial reaches the home relay; until it answers the gateway waits and says so.
+func (a *app) dial(ctx context.Context, h *home.Home, log *slog.Logger) (*client.Conn, error) {
+	c := h.Certified()
+	at := relay.Address{URL: c.Relay.Endpoint, DID: c.Relay.Did}
+	done := a.working("connecting to " + at.URL)
+	defer done()
+	return client.Dial(ctx, client.Config{Address: at, Agent: h.Agent, JoinTicket: h.Config.JoinTicket, Log: log})
+}
+
+func rulesOf(h *home.Home) (gateway.Rules, error) {
+	p, err := h.Policy()
+	if err != nil {
+		return gateway.Rules{}, err
+	}
+	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}
+	for name, ag := range h.Config.Agents {
+		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model}
+	}
+	return r, nil
+}
+
+// watchRules reads policy and agents again when their files change. A file that
+// does not read leaves the rules in force as they are.
+func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger) {
+	stamp := func() string {
+		var b strings.Builder
+		for _, name := range []string{"config.yaml", "policy.yaml"} {
+			if i, err := os.Stat(filepath.Join(h.Dir, name)); err == nil {
+				b.WriteString(i.ModTime().String() + " " + strconv.FormatInt(i.Size(), 10) + ";")
+			}
+		}
+		return b.String()
+	}
+	last := stamp()
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now := stamp(); now != last {
+			last = now
+			fresh, err := home.Read(h.Dir)
+			if err == nil {
+				var r gateway.Rules
+				if r, err = rulesOf(fresh); err == nil {
+					g.Reload(r)
+					log.Warn("rules read again", "policy", r.Policy.Digest().Short())
+				}
+			}
+			if err != nil {
+				log.Error("rules not taken; the old ones stay in force", "error", err)
+			}
+		}
+	}
+}
+
+// notifier runs the owner's commands with the number of waiting asks: no secret, no foreign text.
+func notifier(rows []home.Notify) gateway.Notifier {
+	if len(rows) == 0 {
+		return nil
+	}
+	return commands(rows)
+}
+
+type commands []home.Notify
+
+func (cs commands) Notify(ctx context.Context, waiting int) error {
+	var errs error
+	for _, c := range cs {
+		if len(c.Command) == 0 {
+			continue
+		}
+		args := make([]string, len(c.Command)-1)
+		for i, s := range c.Command[1:] {
+			args[i] = strings.ReplaceAll(s, "{summary}", plural(waiting, "question")+" for you: sealbridge gate list")
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		errs = errors.Join(errs, exec.CommandContext(ctx, c.Command[0], args...).Run())
+		cancel()
+	}
+	return errs
+}
+
+func journalError(err error) error {
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		return &spec.Error{Reason: spec.Unavailable, Limit: "the disk is full", Err: err}
+	case errors.Is(err, journal.ErrLayout), errors.Is(err, journal.ErrCorrupt):
+		return hint(&spec.Error{Reason: spec.Malformed, Path: "journal.db", Err: err}, "`sealbridge restore FILE` puts a backup back")
+	}
+	return err
+}
+
+// client asks the gateway of this home.
+func (a *app) client() (*home.Home, *local.Client, error) {
+	h, err := home.Read(a.home)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h, local.NewClient(h.Socket(), thisVersion()), nil
+}

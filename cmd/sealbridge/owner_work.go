@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/local"
+	"sealbridge/manifest"
+	"sealbridge/policy/audit"
+	"sealbridge/spec"
+)
+
+var (
+	_ = register(proposeCommand)
+	_ = register(taskCommand)
+	_ = register(receiptCommand)
+	_ = register(exportCommand)
+)
+
+const draftTemplate = `# title and goal are enough; every other line has a default.
+title: Revenue per region, November
+goal: |
+  Read sales.csv and add up amount_eur per region.
+done_when:
+  - revenue.csv has one row per region
+inputs: [sales.csv]           # files that leave this machine
+output: {type: object}        # JSON Schema of the result
+check: [schema, person]
+budget: {input_tokens: 200k, output_tokens: 20k, tool_calls: 40, time: 15m, over: stop}
+deadline: 2d
+sandbox: {isolation: subprocess, network: none, files: inputs}
+gates: [contract, effect, delivery]
+`
+
+func proposeCommand(a *app) *cobra.Command {
+	var to, goal, dir, title string
+	var inputs []string
+	var dry, wait, template bool
+	c := &cobra.Command{
+		Use: "propose [FILE]", GroupID: "work", Short: "ask a contact's agent for work", Args: cobra.MaximumNArgs(1),
+		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run",
+		RunE: func(c *cobra.Command, args []string) error {
+			if template {
+				a.print("%s", draftTemplate)
+				return nil
+			}
+			d, err := draftOf(args, title, goal, inputs)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				return usage("--to CONTACT")
+			}
+			h, cl, err := a.client()
+			if err != nil {
+				return err
+			}
+			out, err := local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to, DryRun: dry})
+			if err != nil {
+				return err
+			}
+			if dry {
+				a.print("%s\n", out.Manifest)
+				return nil
+			}
+			if out.Ask != "" && a.terminal() { // asking on a terminal is already the place to say yes, once
+				if err := a.decideHere(c.Context(), h, cl, out.Ask); err != nil {
+					return err
+				}
+			}
+			if a.json {
+				if err := a.emit(out); err != nil {
+					return err
+				}
+			} else {
+				a.print("%s\n", out.Task)
+				if out.Ask != "" && !a.terminal() {
+					a.note("waiting for you: sealbridge gate show %s", short(out.Ask))
+				}
+			}
+			if wait {
+				return a.waitFor(c.Context(), cl, out.Task, dir, 0)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&to, "to", "", "the contact")
+	f.StringVarP(&goal, "message", "m", "", "the goal, instead of a draft file")
+	f.StringVar(&title, "title", "", "a title; the goal's first line where absent")
+	f.StringArrayVar(&inputs, "input", nil, "a file that goes along; may be repeated")
+	f.BoolVar(&dry, "dry-run", false, "show the contract, send nothing")
+	f.BoolVar(&wait, "wait", false, "wait for the end; the exit code is the outcome")
+	f.StringVarP(&dir, "out", "o", "", "with --wait: a new folder for the result")
+	f.BoolVar(&template, "template", false, "print a draft to start from")
+	return c
+}
+
+func draftOf(args []string, title, goal string, inputs []string) (d manifest.Draft, err error) {
+	if len(args) == 1 {
+		if d, err = home.ReadDraft(args[0]); err != nil {
+			return d, err
+		}
+	}
+	if goal != "" {
+		d.Goal = goal
+	}
+	if title != "" {
+		d.Title = title
+	}
+	if d.Title == "" {
+		line, _, _ := strings.Cut(d.Goal, "\n")
+		if r := []rune(line); len(r) > 100 {
+			line = string(r[:100])
+		}
+		d.Title = line
+	}
+	if d.Goal == "" {
+		return d, usage("a draft FILE, or a goal with -m")
+	}
+	for _, in := range inputs {
+		abs, err := filepath.Abs(in)
+		if err != nil {
+			return d, err
+		}
+		d.Inputs = append(d.Inputs, manifest.DraftInput{File: abs, As: filepath.Base(in)})
+	}
+	for i, in := range d.Inputs {
+		if d.Inputs[i].File, err = filepath.Abs(in.File); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func taskCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "task", GroupID: "work", Short: "list, show, watch, cancel tasks; fetch results", Example: "  sealbridge task watch QW7F"}
+	c.AddCommand(taskList(a), taskShow(a), taskWatch(a), taskCancel(a), taskResult(a))
+	return c
+}
+
+func taskList(a *app) *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "list tasks, newest first", Example: "  sealbridge task list", RunE: func(c *cobra.Command, _ []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		ts, err := local.Tasks.Call(c.Context(), cl, gateway.None{})
+		if err != nil || a.json {
+			if err == nil {
+				err = a.emit(ts)
+			}
+			return err
+		}
+		if len(ts) == 0 {
+			a.print("no tasks yet: sealbridge propose --to CONTACT -m GOAL\n")
+		}
+		for _, t := range ts {
+			a.print("%s  %-10s %-9s with %-12s %s%s\n", short(t.TaskID), t.State, t.Role, t.With, t.Title, waits(t))
+		}
+		return nil
+	}}
+}
+
+// waits names who acts next.
+func waits(t gateway.TaskView) string {
+	switch {
+	case t.Waiting != "":
+		return "   next: " + t.Waiting
+	case t.NextActor == "":
+		return ""
+	case t.Mine:
+		return "   next: this gateway"
+	}
+	return "   next: " + t.With
+}
+
+func taskShow(a *app) *cobra.Command {
+	return &cobra.Command{Use: "show TASK", Short: "show one task with both histories", Example: "  sealbridge task show QW7F --json", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		t, err := local.Task.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
+		if err != nil || a.json {
+			if err == nil {
+				err = a.emit(t)
+			}
+			return err
+		}
+		a.showTask(t)
+		return nil
+	}}
+}
+
+func (a *app) showTask(t gateway.TaskView) {
+	a.print("%s\n%s   with %s   %s\n", t.Title, strings.ToUpper(t.State)+waits(t), t.With, t.TaskID)
+	if !t.Deadline.IsZero() {
+		a.print("due %s   manifest %s\n", inLocal(t.Deadline), t.ManifestDigest)
+	}
+	for _, m := range t.History {
+		a.print("%s\n", moment(t, m))
+	}
+	var meters []string
+	for m := range t.Budget {
+		meters = append(meters, m)
+	}
+	sort.Strings(meters)
+	for _, m := range meters {
+		b := t.Budget[m]
+		a.print("  %-14s %d of %d   %s\n", strings.ReplaceAll(m, "_", " "), b.Committed+b.Reserved, b.Limit, b.Source)
+	}
+	for _, f := range t.Artifacts {
+		a.print("  %s   %d bytes   %s\n", manifest.Display(f.Name, 100), f.Size, f.Digest)
+	}
+	if t.Breach != "" {
+		a.print("  against the contract: rule %s (sealbridge explain %s)\n", t.Breach, t.Breach)
+	}
+	if t.Recovery != "" {
+		a.print("  in recovery: %s\n", t.Recovery)
+	}
+}
+
+func moment(t gateway.TaskView, m gateway.Moment) string {
+	who := t.With
+	if m.Author == t.Role {
+		who = "you"
+	}
+	text := ""
+	if m.Text != "" {
+		text = "   ┆ " + m.Text
+	}
+	return fmt.Sprintf("  %s  %-8s %-10s%s", m.At.Local().Format("15:04:05"), who, m.Kind, text)
+}
+
+func taskWatch(a *app) *cobra.Command {
+	var limit string
+	c := &cobra.Command{Use: "watch TASK", Short: "follow a task to its end", Example: "  sealbridge task watch QW7F", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		var most time.Duration
+		if limit != "" {
+			if most, err = manifest.ParseSpan(limit); err != nil {
+				return spec.At("--timeout", err)
+			}
+		}
+		return a.waitFor(c.Context(), cl, args[0], "", most)
+	}}
+	c.Flags().StringVar(&limit, "timeout", "", "stop waiting after this; exit 5")
+	return c
+}
+
+// waitFor follows a task: one line an event (NDJSON with --json); exit 0 completed, 1 another end, 5 not yet.
+func (a *app) waitFor(ctx context.Context, cl *local.Client, task, dir string, most time.Duration) error {
+	if most > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	in := gateway.Since{Task: task}
+	shown, waiting := 0, ""
+	for {
+		ch, err := local.Watch.Call(ctx, cl, in)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ended(exitNotYet)
+			}
+			return err
+		}
+		in.After = ch.Seq
+		for _, m := range ch.Task.History[shown:] {
+			if a.json {
+				if err := a.emit(m); err != nil {
+					return err
+				}
+			} else {
+				a.print("%s\n", moment(ch.Task, m))
+			}
+		}
+		shown = len(ch.Task.History)
+		if w := waits(ch.Task); w != waiting && !a.json {
+			if waiting = w; w != "" {
+				a.print("%s%s\n", strings.ToUpper(ch.Task.State), w)
+			}
+		}
+		switch {
+		case ch.Task.Outcome == "":
+			continue
+		case ch.Task.Outcome != "completed":
+			return ended(exitNo)
+		case ch.Task.Role == manifest.Requester && !ch.Task.Released:
+			continue
+		}
+		if dir != "" {
+			return a.fetchResult(ctx, cl, task, dir)
+		}
+		return nil
+	}
+}
+
+func taskCancel(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{Use: "cancel TASK", Short: "end a task that you asked for", Example: "  sealbridge task cancel QW7F --reason \"found it myself\"", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		t, err := local.Cancel.Call(c.Context(), cl, gateway.Cancellation{Task: args[0], Reason: reason})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(t)
+		}
+		a.print("%s  %s\n", short(t.TaskID), t.State)
+		return nil
+	}}
+	c.Flags().StringVar(&reason, "reason", "", "what the other side is told")
+	return c
+}
+
+func taskResult(a *app) *cobra.Command {
+	var dir string
+	c := &cobra.Command{Use: "result TASK", Short: "hand over an accepted result", Example: "  sealbridge task result QW7F -o out/", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		return a.fetchResult(c.Context(), cl, args[0], dir)
+	}}
+	c.Flags().StringVarP(&dir, "out", "o", "", "a new folder for the files")
+	return c
+}
+
+func (a *app) fetchResult(ctx context.Context, cl *local.Client, task, dir string) error {
+	abs := ""
+	if dir != "" {
+		var err error
+		if abs, err = filepath.Abs(dir); err != nil {
+			return err
+		}
+	}
+	out, err := local.Result.Call(ctx, cl, gateway.Fetch{Task: task, Dir: abs})
+	if err != nil {
+		return err
+	}
+	if !out.Ready {
+		switch {
+		case out.Task.Outcome == "" || out.Task.Outcome == "completed":
+			a.note("not yet: %s%s", out.Task.State, waits(out.Task))
+			return ended(exitNotYet)
+		default:
+			a.note("there is no result: the task is %s", out.Task.Outcome)
+			return ended(exitNo)
+		}
+	}
+	if a.json {
+		return a.emit(out)
+	}
+	if dir == "" {
+		a.print("%s\n", out.Output)
+		return nil
+	}
+	for _, f := range out.Files {
+		a.print("%s\n", filepath.Join(dir, manifest.Display(f, 255)))
+	}
+	return nil
+}
+
+func receiptCommand(a *app) *cobra.Command {
+	return &cobra.Command{Use: "receipt TASK", GroupID: "work", Short: "print what was asked, got, used and decided", Example: "  sealbridge receipt QW7F", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		h, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		b, err := local.Export.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
+		if err != nil {
+			return err
+		}
+		trust, err := a.knownTo(c.Context(), h, cl)
+		if err != nil {
+			return err
+		}
+		rep, err := audit.Verify(strings.NewReader(b.Text), audit.Options{Trust: trust})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(rep)
+		}
+		return audit.ReceiptText(rep, a.out)
+	}}
+}
+
+func exportCommand(a *app) *cobra.Command {
+	var file string
+	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task", Example: "  sealbridge export QW7F -o bundle.json", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		b, err := local.Export.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
+		if err != nil {
+			return err
+		}
+		if file == "" || file == "-" {
+			a.print("%s", b.Text)
+			return nil
+		}
+		if err := os.WriteFile(file, []byte(b.Text), 0o600); err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(map[string]any{"taskId": b.Task, "file": file, "bytes": len(b.Text)})
+		}
+		a.print("%s   check it: sealbridge verify %s\n", file, file)
+		return nil
+	}}
+	c.Flags().StringVarP(&file, "out", "o", "", "the file; - for stdout")
+	return c
+}

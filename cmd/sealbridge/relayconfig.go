@@ -1,0 +1,235 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sealbridge/gateway/home"
+	"sealbridge/manifest"
+	"sealbridge/relay"
+	"sealbridge/relay/server"
+	"sealbridge/signing"
+	"sealbridge/spec"
+)
+
+// relayFile is relay.yaml; zero values are the defaults of package server.
+type relayFile struct {
+	Name         string   `yaml:"name"`
+	Contact      string   `yaml:"contact"`
+	Terms        string   `yaml:"terms"`
+	URL          string   `yaml:"url"`
+	Listen       string   `yaml:"listen"`
+	TLS          *tlsPair `yaml:"tls"`
+	BehindProxy  []string `yaml:"behind_proxy"`
+	ProxyTLSKeys []string `yaml:"proxy_tls_keys"`
+	Ops          string   `yaml:"ops"`
+	Key          string   `yaml:"key"`
+	Store        struct {
+		Dir      string `yaml:"dir"`
+		Max      string `yaml:"max"`
+		KeepFree string `yaml:"keep_free"`
+		Sync     string `yaml:"sync"`
+	} `yaml:"store"`
+	Admission struct {
+		Mode string `yaml:"mode"`
+	} `yaml:"admission"`
+	Quota struct {
+		Put  string `yaml:"put"`
+		Mail struct {
+			Count int    `yaml:"count"`
+			Bytes string `yaml:"bytes"`
+			Age   string `yaml:"age"`
+		} `yaml:"mail"`
+		Files struct {
+			Bytes string `yaml:"bytes"`
+			Age   string `yaml:"age"`
+		} `yaml:"files"`
+		PerSender   int `yaml:"per_sender"`
+		Connections int `yaml:"connections"`
+	} `yaml:"quota"`
+}
+
+type tlsPair struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+const (
+	relayConfigName = "relay.yaml"
+	relayKeyName    = "relay.key"
+	relayListen     = "127.0.0.1:8443"
+)
+
+// relayFlags are what every relay command may be told.
+type relayFlags struct{ config, listen, store, level string }
+
+// readRelay reads the configuration: the file that --config names, or relay.yaml
+// of this folder where there is one. Paths in it count from its folder.
+func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
+	at := f.config
+	if at == "" && f.store == "" {
+		if _, err := os.Stat(relayConfigName); err == nil {
+			at = relayConfigName
+		}
+	}
+	dir := filepath.Join(a.home, "relay")
+	if at != "" {
+		if err := home.ReadYAML(at, &r); err != nil {
+			return r, err
+		}
+		dir = filepath.Dir(at)
+	}
+	within := func(p, def string) string {
+		if p == "" {
+			p = def
+		}
+		if p == "" || filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(dir, p)
+	}
+	r.Store.Dir = within(r.Store.Dir, "store")
+	r.Key = within(r.Key, relayKeyName)
+	if r.TLS != nil {
+		r.TLS.Cert, r.TLS.Key = within(r.TLS.Cert, ""), within(r.TLS.Key, "")
+	}
+	if f.store != "" {
+		if r.Store.Dir = f.store; at == "" {
+			r.Key = filepath.Join(f.store, relayKeyName)
+		}
+	}
+	if f.listen != "" {
+		r.Listen = f.listen
+	}
+	if r.Listen == "" {
+		r.Listen = relayListen
+	}
+	return r, nil
+}
+
+// config is what package server takes.
+func (r relayFile) config() (c server.Config, err error) {
+	c = server.Config{
+		Dir: r.Store.Dir, Listen: r.Listen, URL: r.URL, Proxies: r.BehindProxy, OpsListen: r.Ops,
+		Admission: server.Admission(r.Admission.Mode), Sync: relay.SyncMode(r.Store.Sync),
+		Name: r.Name, Contact: r.Contact, Terms: r.Terms,
+		WebSocket: strings.HasPrefix(r.URL, "wss://") || strings.HasPrefix(r.URL, "ws://"),
+	}
+	q := &c.Quotas
+	q.MailCount, q.PerSender, q.Connections = r.Quota.Mail.Count, r.Quota.PerSender, r.Quota.Connections
+	read := func(path, text string, into func(string) error) {
+		if text != "" && err == nil {
+			err = spec.At(path, into(text))
+		}
+	}
+	read("/store/max", r.Store.Max, bytesInto(&c.MaxStore))
+	read("/store/keep_free", r.Store.KeepFree, func(s string) error { return share(s, &c.KeepFree) })
+	read("/quota/put", r.Quota.Put, func(s string) error { return perSecond(s, &q.PutsPerSecond) })
+	read("/quota/mail/bytes", r.Quota.Mail.Bytes, bytesInto(&q.MailBytes))
+	read("/quota/mail/age", r.Quota.Mail.Age, spanInto(&q.MailAge))
+	read("/quota/files/bytes", r.Quota.Files.Bytes, bytesInto(&q.FileBytes))
+	read("/quota/files/age", r.Quota.Files.Age, spanInto(&q.FileAge))
+	if q.MailAge > relay.MaxLife && err == nil {
+		err = spec.Refuse(spec.Malformed, "/quota/mail/age", "≤ 14 days (R1)")
+	}
+	for _, k := range r.ProxyTLSKeys {
+		d, derr := signing.ParseDigest(k)
+		if derr != nil && err == nil {
+			err = spec.At("/proxy_tls_keys", derr)
+		}
+		c.TLSKeys = append(c.TLSKeys, d)
+	}
+	if r.TLS != nil && err == nil {
+		c.TLS, err = r.TLS.config()
+	}
+	return c, err
+}
+
+func bytesInto(to *int64) func(string) error {
+	return func(s string) (err error) { *to, err = parseBytes(s); return err }
+}
+
+func spanInto(to *time.Duration) func(string) error {
+	return func(s string) (err error) { *to, err = manifest.ParseSpan(s); return err }
+}
+
+func share(s string, to *float64) error {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || !strings.HasSuffix(s, "%") || math.IsNaN(n) || n <= 0 || n >= 100 {
+		return spec.Refuse(spec.Malformed, "", "a share of the disk: 10%")
+	}
+	*to = n / 100
+	return nil
+}
+
+func perSecond(s string, to *int) error {
+	n, err := strconv.Atoi(strings.TrimSuffix(s, "/s"))
+	if err != nil || !strings.HasSuffix(s, "/s") || n <= 0 || n > 100_000 {
+		return spec.Refuse(spec.Malformed, "", "a rate: 20/s")
+	}
+	*to = n
+	return nil
+}
+
+// config reads the pair now, and again whenever a file of it has changed.
+func (p *tlsPair) config() (*tls.Config, error) {
+	var mu sync.Mutex // guards what follows
+	var pair tls.Certificate
+	var read time.Time
+	load := func() (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		at, err := newest(p.Cert, p.Key)
+		if err == nil && at.After(read) {
+			var next tls.Certificate
+			if next, err = tls.LoadX509KeyPair(p.Cert, p.Key); err == nil {
+				pair, read = next, at
+			}
+		}
+		if read.IsZero() {
+			return nil, err
+		}
+		return &pair, nil // a renewal that is half written is read at the next connection
+	}
+	if _, err := load(); err != nil {
+		return nil, &spec.Error{Reason: spec.Malformed, Path: "/tls", Err: err}
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
+	}, nil
+}
+
+func newest(paths ...string) (at time.Time, err error) {
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return at, err
+		}
+		if info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at, nil
+}
+
+// onLoopback says whether an address can only be reached from this machine.
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+var _ = register(agentCommand)
+
+func agentCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "agent", GroupID: "agents", Short: "agent programs that work for others", Example: "  sealbridge agent add coder -- /usr/bin/python3 /home/ben/agent.py"}
+	c.AddCommand(agentAdd(a), agentTest(a), agentList(a), agentRemove(a))
+	return c
+}
+
+func agentAdd(a *app) *cobra.Command {
+	var readOnly []string
+	var model string
+	c := &cobra.Command{
+		Use: "add NAME -- COMMAND…", Short: "add an agent program: the task as JSON on stdin, the result as JSON on stdout", Args: cobra.MinimumNArgs(2),
+		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh",
+		RunE: func(_ *cobra.Command, args []string) error {
+			h, err := home.Read(a.home)
+			if err != nil {
+				return err
+			}
+			name := args[0]
+			if err := manifest.CheckArtifactName(name); err != nil || len(name) > 40 {
+				return usage("a short name of letters, digits and dashes")
+			}
+			for i, p := range readOnly {
+				if readOnly[i], err = filepath.Abs(p); err != nil {
+					return err
+				}
+			}
+			ag := home.Agent{Kind: "exec", Command: args[1:], ReadOnly: readOnly, Model: model}
+			if _, there := h.Config.Agents[name]; there {
+				return spec.Refuse(spec.Conflict, "", "an agent "+name+" is there already: sealbridge agent remove "+name)
+			}
+			if err := home.SetAgent(a.home, name, &ag); err != nil {
+				return err
+			}
+			if a.json {
+				return a.emit(map[string]any{"name": name, "agent": ag})
+			}
+			a.print("%s added. Try it in its box first:\n  sealbridge agent test %s\n", name, name)
+			return nil
+		},
+	}
+	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
+	c.Flags().StringVar(&model, "model", "none", "none: no network; own: the program brings its own login and host (tokens are claimed)")
+	return c
+}
+
+// trial is the harmless task of `agent test`.
+var trial = map[string]any{
+	"task":     map[string]string{"id": "task_trial0001", "from": "you", "origin": "a trial of your own", "title": "Trial", "goal": "Answer with any result."},
+	"criteria": []map[string]any{{"id": "ac_1", "description": "There is a result.", "required": true}}, "inputs": []string{"hello.txt"},
+	"outputSchema": map[string]any{}, "limits": map[string]int{"inputTokens": 0, "outputTokens": 0, "toolInvocations": 0, "wallClockSeconds": 60},
+}
+
+func agentTest(a *app) *cobra.Command {
+	return &cobra.Command{Use: "test NAME", Short: "run an agent program on a harmless task, in its real box", Example: "  sealbridge agent test coder", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		h, err := home.Read(a.home)
+		if err != nil {
+			return err
+		}
+		ag, ok := h.Config.Agents[args[0]]
+		if !ok {
+			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
+		}
+		dir, err := os.MkdirTemp("", "sealbridge-trial-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		input := filepath.Join(dir, "hello.txt")
+		if err := os.WriteFile(input, []byte("hello\n"), 0o600); err != nil {
+			return err
+		}
+		x, err := runner.New(c.Context(), runner.Config{Dir: filepath.Join(dir, "work")})
+		if err != nil {
+			return err
+		}
+		stdin, err := json.Marshal(trial)
+		if err != nil {
+			return err
+		}
+		done := a.working("running " + args[0])
+		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, ReadOnly: ag.ReadOnly, Network: ag.Model == "own", Stdin: stdin,
+			Inputs: map[string]string{"hello.txt": input}, WallClock: time.Minute})
+		done()
+		defer res.Close()
+		if err != nil {
+			return err
+		}
+		if !res.OK() {
+			a.note("exit %d   %s", res.Exit, manifest.Display(string(bytes.TrimSpace(res.StderrTail)), 500))
+			return ended(exitNo)
+		}
+		v, err := jcs.Canonicalize(res.Stdout)
+		if err != nil {
+			return fmt.Errorf("its stdout: %w", err)
+		}
+		if _, there := v.Member("output"); !there {
+			return spec.Refuse(spec.VerificationFailed, "/output", `stdout has to be {"output": …}`)
+		}
+		i := x.Isolation()
+		if a.json {
+			return a.emit(map[string]any{"result": v, "isolation": i, "enforces": x.Enforces(ag.Model == "own"), "milliseconds": res.Wall.Milliseconds()})
+		}
+		a.print("works: %s in %s; boxed as %s (%s)\n", v, res.Wall.Round(time.Millisecond), i.Level, i.Enforced)
+		for _, e := range x.Enforces(ag.Model == "own") {
+			a.print("  %s\n", e)
+		}
+		return nil
+	}}
+}
+
+func agentList(a *app) *cobra.Command {
+	return &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "list agent programs", Example: "  sealbridge agent list", RunE: func(*cobra.Command, []string) error {
+		h, err := home.Read(a.home)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.emit(h.Config.Agents)
+		}
+		names := make([]string, 0, len(h.Config.Agents))
+		for n := range h.Config.Agents {
+			names = append(names, n)
+		}
+		sort.Strings(names)
+		if len(names) == 0 {
+			a.print("no agent works for others: sealbridge agent add NAME -- COMMAND…\n")
+		}
+		for _, n := range names {
+			a.print("%-12s %q\n", n, h.Config.Agents[n].Command)
+		}
+		return nil
+	}}
+}
+
+func agentRemove(a *app) *cobra.Command {
+	return &cobra.Command{Use: "remove NAME", Short: "take an agent program away", Example: "  sealbridge agent remove coder", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		h, err := home.Read(a.home)
+		if err != nil {
+			return err
+		}
+		if _, ok := h.Config.Agents[args[0]]; !ok {
+			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
+		}
+		if err := home.SetAgent(a.home, args[0], nil); err != nil {
+			return err
+		}
+		a.print("%s removed\n", args[0])
+		return nil
+	}}
+}

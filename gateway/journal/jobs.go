@@ -17,8 +17,9 @@ type Job struct {
 	Gen       int64 // counts how often it was owed: whoever does it can tell that it was owed anew meanwhile
 }
 
-// Owe adds a job. One of that kind and key that is there already stays, with
-// the earlier of the two times.
+// Owe adds a job. One of that kind and key that is there already stays, begun
+// or not and with its tries, at the earlier of the two times; its body is the
+// newer one, and Gen counts up.
 func (tx *Tx) Owe(jb Job) error {
 	if jb.Body == nil {
 		jb.Body = []byte{}
@@ -44,7 +45,8 @@ func (tx *Tx) Begin(kind, key string) error {
 }
 
 // Due returns up to limit jobs that are due and not begun, earliest first, and
-// the time of the next one after those (zero: none waits).
+// the earliest time past at when one falls due (zero: none does). A full page
+// can have left due ones out: ask again when some are done.
 func (tx *Tx) Due(at time.Time, limit int) (due []Job, next time.Time, err error) {
 	if due, err = tx.jobs("WHERE begun = 0 AND due <= ? ORDER BY due, kind, key LIMIT ?", at.UnixNano(), limit); err != nil {
 		return nil, time.Time{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,5 +162,34 @@ func TestRecordsComeInOrderByPlaceAndByKey(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestARewrittenRecordBreaksTheOneAfterIt(t *testing.T) { // B023
+	j := open(t, "")
+	for range 6 {
+		if err := j.Turn(context.Background(), add("k", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var third Record
+	err := j.View(context.Background(), func(tx *Tx) error {
+		rs, err := tx.Records(2, 1)
+		third = rs[0]
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	third.Body = []byte("1000")
+	third.Digest = third.sum() // fits by itself, and the next one is made to name it
+	if _, err := j.write.Exec("UPDATE records SET body = ?, digest = ? WHERE seq = 3", third.Body, third.Digest[:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.write.Exec("UPDATE records SET prev = ? WHERE seq = 4", third.Digest[:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Verify(context.Background()); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "record 4 ") {
+		t.Errorf("%v, want record 4 named", err)
 	}
 }

@@ -128,9 +128,7 @@ func (tx *Tx) alone(f func(*Tx) error) (err error) {
 		tx.broken = true
 		return disk(err)
 	}
-	before := tx.head
 	if err = tx.call(f); err != nil {
-		tx.head = before
 		if _, e := tx.sql.Exec("ROLLBACK TO turn"); e != nil {
 			tx.broken = true
 			return err

@@ -27,6 +27,7 @@ var law = strings.Fields(`spec signing/jcs signing signing/box manifest/schema m
 var mayImport = map[string]string{
 	"spec":         "",
 	"spec/vectors": "", // for tests: where vectors of others lie
+	"examples":     "", // files that ship in the binary
 
 	"signing/jcs":     "spec",
 	"signing":         "spec signing/jcs",

@@ -64,7 +64,7 @@ func TestValidateNamesThePlace(t *testing.T) {
 		{"/ask/budget/who/0", func(p *Policy) { p.Ask.Budget.Who = []string{"nobody"} }},
 		{"/ask/delivery/wait", func(p *Policy) { p.Ask.Delivery.Wait = Duration(8 * 24 * time.Hour) }},
 		{"/ask/effect/need", func(p *Policy) { p.Ask.Effect.Need = 2 }},
-		{"/ask/effect/presence/0", func(p *Policy) { p.Ask.Effect.Presence = []string{"none"} }},
+		{"/ask/effect/presence/0", func(p *Policy) { p.Ask.Effect.Presence = []string{"a-word"} }},
 		{"/incoming/0/from", func(p *Policy) { p.Incoming[0].From = nil }},
 		{"/incoming/0/from", func(p *Policy) { p.Incoming[0].From = Names{"ben", Anyone} }},
 		{"/incoming/0/then", func(p *Policy) { p.Incoming[0].Then = ThenAllow }},

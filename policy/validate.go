@@ -80,14 +80,19 @@ func (v *validator) ask(w GateWord, a Ask) {
 		v.must(!slices.Contains(a.Who[:i], name), at, "each once")
 	}
 	for i, s := range a.Presence {
-		v.must(presence(s), fmt.Sprintf("%s/presence/%d", path, i), "passkey, device, passphrase or channel:NAME")
+		v.must(presence(s), fmt.Sprintf("%s/presence/%d", path, i), "passkey, device, passphrase, channel:NAME or none")
 	}
 }
 
-// presence: none never counts, so it cannot be asked for.
+// presence is a kind of G10. None counts only where the owner wrote it down,
+// as for machines without a person (I2); it is in no default.
 func presence(s string) bool {
-	name, channel := strings.CutPrefix(s, "channel:")
-	return s == "passkey" || s == "device" || s == "passphrase" || channel && name != ""
+	switch s {
+	case "passkey", "device", "passphrase", "none":
+		return true
+	}
+	name, ok := strings.CutPrefix(s, "channel:")
+	return ok && name != "" && len(name) <= 40
 }
 
 func (v *validator) incoming() {

@@ -223,3 +223,7 @@ func (a *app) knownTo(ctx context.Context, h *home.Home, cl *local.Client) (map[
 	}
 	return out, nil
 }
+
+func asksOf(ctx context.Context, cl *local.Client) ([]gateway.AskView, error) {
+	return local.Asks.Call(ctx, cl, false)
+}

@@ -169,4 +169,3 @@ func restoreCommand(a *app) *cobra.Command {
 			return nil
 		}}
 }
-

@@ -1,0 +1,147 @@
+package jcs
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"sealbridge/spec"
+)
+
+// doors reads a text as the wire does and as a file is read.
+var doors = map[string]func([]byte) (Value, error){"wire": Parse, "file": Canonicalize}
+
+func TestLargeIntegersNeverCollapse(t *testing.T) { // B001
+	for name, read := range doors {
+		for _, in := range []string{
+			`{"arguments":{"order_id":36028797018963969}}`, `{"arguments":{"order_id":36028797018963968}}`,
+			`{"arguments":{"order_id":9007199254740992}}`, `{"arguments":{"order_id":-9007199254740993}}`,
+			`{"arguments":{"order_id":9.007199254740993e15}}`, `{"arguments":{"order_id":1e30}}`,
+		} {
+			_, err := read([]byte(in))
+			e, ok := err.(*spec.Error)
+			if !ok || e.Reason != spec.Malformed || e.Path != "/arguments/order_id" || !strings.Contains(e.Limit, "string") {
+				t.Errorf("%s, %s: %v, want malformed at the member, with the way out", name, in, err)
+			}
+		}
+		if _, err := read([]byte(`{"arguments":{"order_id":9007199254740991}}`)); err != nil {
+			t.Errorf("%s: the largest safe integer: %v", name, err)
+		}
+	}
+}
+
+func TestDuplicateNamesAreRefusedAtEveryDepthAndInEverySpelling(t *testing.T) { // B002
+	for name, read := range doors {
+		for in, path := range map[string]string{
+			`{"max_invocations":2,"z":0,"max_invocations":200}`: "/max_invocations",
+			`{"max_invocations":2,"max_\u0069nvocations":200}`:  "/max_invocations",
+			`{"args":{"limit":{"max":1,"max":1}}}`:              "/args/limit/max",
+			`[[{"a":{"b":[{"c":1,"\u0063":2}]}}]]`:              "/0/0/a/b/0/c",
+			`{"":1,"":2}`:                                       "/",
+			`{"a\/b":1,"a/b":2}`:                                "/a~1b",
+		} {
+			_, err := read([]byte(in))
+			if e, ok := err.(*spec.Error); !ok || e.Reason != spec.Malformed || e.Path != path {
+				t.Errorf("%s, %s: %v, want malformed at %s", name, in, err, path)
+			}
+		}
+	}
+}
+
+// At each limit the text is taken, one step beyond it is too large, and the
+// wire and a file say the same.
+func TestLimitsHoldExactly(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("0,", n-1), ",") + "]" }
+	number := func(n int) string { return "0." + strings.Repeat("0", n-3) + "1" }
+	text := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+	for _, l := range []Limits{ManifestLimits, DocumentLimits} {
+		for name, c := range map[string]struct{ at, beyond string }{
+			"bytes":  {text(l.Bytes), text(l.Bytes + 1)},
+			"depth":  {nested(l.Depth), nested(l.Depth + 1)},
+			"values": {list(l.Values), list(l.Values + 1)},
+		} {
+			for door, read := range map[string]func([]byte, Limits) (Value, error){"wire": ParseWithin, "file": CanonicalizeWithin} {
+				if _, err := read([]byte(c.at), l); err != nil {
+					t.Errorf("%s, %s: at the limit: %v", name, door, err)
+				}
+				_, err := read([]byte(c.beyond), l)
+				if e, ok := err.(*spec.Error); !ok || e.Reason != spec.TooLarge || e.Limit == "" {
+					t.Errorf("%s, %s: beyond the limit: %v, want too-large with the limit", name, door, err)
+				}
+			}
+		}
+	}
+	l := DocumentLimits
+	if _, err := Canonicalize([]byte(number(l.Number))); err != nil {
+		t.Errorf("a number of %d characters: %v", l.Number, err)
+	}
+	for door, read := range doors {
+		if _, err := read([]byte(number(l.Number + 1))); spec.ReasonOf(err) != spec.TooLarge {
+			t.Errorf("%s: a number of %d characters: %v, want too-large", door, l.Number+1, err)
+		}
+	}
+}
+
+// White space of a file counts against its own bound: four times the canonical size.
+func TestLayoutHasItsOwnBound(t *testing.T) {
+	l := Limits{Bytes: 100, Depth: 4, Values: 10, Number: 8}
+	if _, err := CanonicalizeWithin([]byte("{}"+strings.Repeat(" ", 398)), l); err != nil {
+		t.Errorf("at the bound: %v", err)
+	}
+	if _, err := CanonicalizeWithin([]byte("{}"+strings.Repeat(" ", 399)), l); spec.ReasonOf(err) != spec.TooLarge {
+		t.Errorf("beyond it: %v, want too-large", err)
+	}
+	if _, err := CanonicalizeWithin([]byte(`"`+strings.Repeat("x", 120)+`"`), l); spec.ReasonOf(err) != spec.TooLarge {
+		t.Errorf("a canonical form beyond the limit: %v, want too-large", err)
+	}
+}
+
+// FuzzParse is the malleability test: what the wire takes has one spelling.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{`{"a":[1,-2.5,1e-7],"b":"\u001f\n€😀"}`, `{"":{"":[]}}`, `[0,9007199254740991]`, `"\\\""`, `{"\ud83d\ude00":1}`, `1e400`, `-0`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		v, err := Parse(in)
+		if err != nil {
+			if !v.IsZero() || spec.ReasonOf(err) == spec.Internal {
+				t.Fatalf("%q: %v and %q", in, err, v)
+			}
+			return
+		}
+		if !bytes.Equal(v.Bytes(), in) {
+			t.Fatalf("%q became %q", in, v)
+		}
+		if file, err := Canonicalize(in); err != nil || file != v {
+			t.Fatalf("%q as a file: %q, %v", in, file, err)
+		}
+		if again := rebuilt(v); again != v.String() {
+			t.Fatalf("%q rebuilt from its parts: %q", in, again)
+		}
+	})
+}
+
+// rebuilt writes v again from what its methods say of it.
+func rebuilt(v Value) string {
+	var parts []string
+	switch v.Kind() {
+	case '{':
+		for name, m := range v.Members() {
+			if got, ok := v.Member(name); !ok || got != m {
+				return "member " + name
+			}
+			parts = append(parts, quote(name)+":"+rebuilt(m))
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	case '[':
+		for item := range v.Items() {
+			parts = append(parts, rebuilt(item))
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	case '"':
+		text, _ := v.Text()
+		return quote(text)
+	}
+	return v.String()
+}

@@ -56,6 +56,8 @@ type relayFile struct {
 		PerSender   int `yaml:"per_sender"`
 		Connections int `yaml:"connections"`
 	} `yaml:"quota"`
+
+	named bool // read from a file
 }
 
 type tlsPair struct {
@@ -86,7 +88,7 @@ func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
 		if err := home.ReadYAML(at, &r); err != nil {
 			return r, err
 		}
-		dir = filepath.Dir(at)
+		dir, r.named = filepath.Dir(at), true
 	}
 	within := func(p, def string) string {
 		if p == "" {

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+
+	"sealbridge/spec"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sealbridge": main})
+}
+
+// TestScripts runs commands as a user types them.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SEALBRIDGE_HOME", e.Getenv("WORK")+"/home")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitfor": waitFor},
+	})
+}
+
+// exits runs sealbridge and holds its exit code: exits 4 relay init.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE ARGS…")
+	}
+	err := ts.Exec("sealbridge", args[1:]...)
+	code := "0"
+	if err != nil {
+		var coded interface{ ExitCode() int }
+		if !errors.As(err, &coded) {
+			ts.Fatalf("%v", err)
+		}
+		code = string(rune('0' + coded.ExitCode()))
+	}
+	if code != args[0] {
+		ts.Fatalf("exit %s, want %s", code, args[0])
+	}
+}
+
+// waitFor waits until a file is there, as long as the script may run.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waitfor FILE")
+	}
+	for i := 0; i < 2000; i++ {
+		if _, err := os.Lstat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("%s did not come", args[0])
+}
+
+// inProcess is one command without a process of its own.
+func inProcess(stdin []byte, args ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = run(context.Background(), args, bytes.NewReader(stdin), &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestEveryReasonHasItsExitCode(t *testing.T) {
+	other := map[spec.Reason]int{
+		spec.Malformed: 2, spec.TooLarge: 2, spec.NotCanonical: 2, spec.UnknownType: 2,
+		spec.Unavailable: 3, spec.Conflict: 4, spec.GateExpired: 4, spec.Replayed: 4, spec.GateOpen: 5,
+	}
+	for _, r := range spec.Reasons() {
+		want, ok := other[r]
+		if !ok {
+			want = 1
+		}
+		a := newApp(nil, &bytes.Buffer{}, &bytes.Buffer{})
+		a.started = true
+		if got := a.report(spec.Refuse(r, "", "")); got != want {
+			t.Errorf("%s ends with %d, want %d", r, got, want)
+		}
+	}
+	for r := range exitOf {
+		if !slices.Contains(spec.Reasons(), r) {
+			t.Errorf("%s is no word of errors.md", r)
+		}
+	}
+}
+
+func TestAnErrorIsOneLineAndAHint(t *testing.T) {
+	var errs bytes.Buffer
+	a := newApp(nil, &bytes.Buffer{}, &errs)
+	a.started = true
+	a.report(hint(spec.Refuse(spec.Conflict, "/a", "is there\nalready \u202e"), "do %s", "this"))
+	want := "sealbridge: error: conflict: /a is there already ⟨U+202E⟩\nsealbridge: hint: do this\n"
+	if errs.String() != want {
+		t.Errorf("got %q, want %q", errs.String(), want)
+	}
+}
+
+func TestJSONErrorsHaveFourMembers(t *testing.T) {
+	for _, args := range [][]string{{"--json", "schema", "nope"}, {"schema", "nope", "--json"}, {"version", "--json", "--bogus"}, {"nope", "--json"}} {
+		_, out, errs := inProcess(nil, args...)
+		var got map[string]map[string]string
+		if err := json.Unmarshal([]byte(errs), &got); err != nil || out != "" {
+			t.Errorf("%v: stdout %q, stderr %q: %v", args, out, errs, err)
+			continue
+		}
+		for _, m := range []string{"code", "path", "message", "hint"} {
+			if _, ok := got["error"][m]; !ok || len(got) != 1 || len(got["error"]) != 4 {
+				t.Errorf("%v: %s", args, errs)
+			}
+		}
+	}
+}
+
+func TestTheFirstScreenIsShort(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
+		code, out, errs := inProcess(nil, args...)
+		if lines := strings.Count(out, "\n"); code != 0 || errs != "" || lines > 25 || lines < 5 {
+			t.Errorf("%v: exit %d, %d lines: %s%s", args, code, lines, out, errs)
+		}
+		for line := range strings.Lines(out) {
+			if n := len([]rune(line)); n > 120 {
+				t.Errorf("a line of %d characters: %s", n, line)
+			}
+		}
+	}
+}
+
+// TestEveryCommandHasItsGroupAndAnExample: a parent that only groups is shown by its children.
+func TestEveryCommandHasItsGroupAndAnExample(t *testing.T) {
+	root := newApp(nil, &bytes.Buffer{}, &bytes.Buffer{}).root()
+	for _, c := range root.Commands() {
+		if c.GroupID == "" {
+			t.Errorf("%s has no group", c.Name())
+		}
+		walk(c, func(c *cobra.Command) {
+			if c.Short == "" {
+				t.Errorf("%s does not say what it does", c.CommandPath())
+			}
+			if !c.HasSubCommands() && !c.Hidden && c.Example == "" {
+				t.Errorf("%s has no example", c.CommandPath())
+			}
+		})
+	}
+}
+
+func walk(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		walk(sub, do)
+	}
+}
+
+func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
+	a := newApp(strings.NewReader("yes\n"), &bytes.Buffer{}, &bytes.Buffer{})
+	if _, err := a.passphrase("pass "); spec.ReasonOf(err) != spec.NotPermitted {
+		t.Errorf("passphrase: %v", err)
+	}
+	if _, err := a.choose("yes? ", "yn"); spec.ReasonOf(err) != spec.NotPermitted {
+		t.Errorf("choose: %v", err)
+	}
+}
+
+func TestVersionNamesTheBinary(t *testing.T) {
+	code, out, _ := inProcess(nil, "version", "--json")
+	var b build
+	if err := json.Unmarshal([]byte(out), &b); err != nil || code != 0 || len(b.SHA256) != 64 || b.Go == "" {
+		t.Errorf("exit %d: %s: %v", code, out, err)
+	}
+}

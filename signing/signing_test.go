@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/edwards25519"
+
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 	"sealbridge/spec/vectors"
@@ -73,6 +75,57 @@ func TestEveryOtherSpellingOfADIDIsRefused(t *testing.T) {
 	} {
 		if d, err := ParseDID(s); spec.ReasonOf(err) != spec.Malformed {
 			t.Errorf("ParseDID(%q) = %v, %v, want malformed", s, d, err)
+		}
+	}
+}
+
+// Beside each small y that names a point there is y + p, which the library reads as the same point.
+func TestAKeyIsTheCanonicalEncodingOfItsPoint(t *testing.T) {
+	tried := 0
+	for y := range byte(19) {
+		for _, sign := range []byte{0, 0x80} {
+			var beyond [32]byte // y + p
+			for i := range beyond {
+				beyond[i] = 0xff
+			}
+			beyond[0], beyond[31] = 0xed+y, 0x7f|sign
+			if _, err := new(edwards25519.Point).SetBytes(beyond[:]); err == nil {
+				tried++
+			}
+			if d, err := ParseDID(spell(beyond)); err == nil {
+				t.Errorf("y = %d + p, sign %x: %s", y, sign, d)
+			}
+			if d, err := DIDOf(beyond); err == nil {
+				t.Errorf("y = %d + p, sign %x: %s", y, sign, d)
+			}
+		}
+	}
+	if tried == 0 {
+		t.Error("the library reads none of them: nothing was tried")
+	}
+}
+
+// [L]A on a good key and on its sum with each point of small order (I1).
+func TestOnlyPrimeOrderPasses(t *testing.T) {
+	eight, err := new(edwards25519.Point).SetBytes(unhex(t, "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range byte(20) {
+		key := NewKey([32]byte{seed}).DID().Key()
+		good, err := new(edwards25519.Point).SetBytes(key[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		small := edwards25519.NewIdentityPoint()
+		for n := range 8 {
+			if primeOrder([32]byte(small.Bytes())) {
+				t.Errorf("%d times the point of order 8 passes", n)
+			}
+			if got := primeOrder([32]byte(new(edwards25519.Point).Add(good, small).Bytes())); got != (n == 0) {
+				t.Errorf("seed %d with %d times the point of order 8: %v", seed, n, got)
+			}
+			small.Add(small, eight)
 		}
 	}
 }

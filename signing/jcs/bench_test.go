@@ -2,6 +2,7 @@ package jcs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,9 +93,12 @@ func BenchmarkRefuse(b *testing.B) {
 	for i := range names {
 		names[i] = fmt.Sprintf(`"%04d":0`, i)
 	}
+	falling := slices.Clone(names)
+	slices.Reverse(falling)
 	for _, c := range []struct{ name, in string }{
 		{"cut", doc[:len(doc)-1]}, {"malformed", text}, {"oversize", strings.Repeat("x", 300<<10)}, {"duplicate", text + `,"a":1}`},
 		{"not canonical", doc + " "}, {"many names", "{" + strings.Join(names, ",") + `,"0000":0}`},
+		{"many names falling", "{" + strings.Join(falling, ",") + `,"0000":0}`},
 		{"nested", strings.Repeat(`{"a":[`, 32) + "x"}, {"digits", "[" + strings.Repeat("0.12345678901234567,", 250) + "01]"},
 		{"escapes", `["` + strings.Repeat(`\ud83d\ude00`, 400) + `\ud800"]`},
 	} {

@@ -2,8 +2,11 @@ package jcs
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"sealbridge/spec"
 )
@@ -144,4 +147,53 @@ func rebuilt(v Value) string {
 		return quote(text)
 	}
 	return v.String()
+}
+
+// Every control character has one escape on the wire (RFC 8785, 3.2.2.2).
+func TestEachControlCharacterHasOneEscape(t *testing.T) {
+	short := map[byte]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
+	for c := byte(0); c < 0x20; c++ {
+		want := short[c]
+		if want == "" {
+			want = fmt.Sprintf(`\u%04x`, c)
+		}
+		for _, in := range []string{want, fmt.Sprintf(`\u%04x`, c), fmt.Sprintf(`\u%04X`, c)} {
+			v, err := Parse([]byte(`"` + in + `"`))
+			if in == want && err != nil || in != want && spec.ReasonOf(err) != spec.NotCanonical {
+				t.Errorf("%s on the wire: %s, %v", in, v, err)
+			}
+			if v, err := Canonicalize([]byte(`"` + in + `"`)); err != nil || v.String() != `"`+want+`"` {
+				t.Errorf("%s in a file: %s, %v, want %s", in, v, err, want)
+			}
+		}
+	}
+	for _, in := range []string{`\/`, `\u0020`, `\u007f`, `\u00e9`, `\ud83d\ude00`} {
+		if v, err := Parse([]byte(`"` + in + `"`)); spec.ReasonOf(err) != spec.NotCanonical {
+			t.Errorf("%s on the wire: %s, %v, want not-canonical", in, v, err)
+		}
+	}
+}
+
+// A duplicate is found whatever the order of the names around it.
+func TestADuplicateIsFoundInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.IntRange(0, 12), 1, 14).Draw(t, "names")
+		seen, want := map[int]bool{}, ""
+		var parts []string
+		for _, n := range list {
+			if seen[n] && want == "" {
+				want = fmt.Sprintf("/%d", n)
+			}
+			seen[n] = true
+			parts = append(parts, fmt.Sprintf(`"%d":0`, n))
+		}
+		_, err := Canonicalize([]byte("{" + strings.Join(parts, ",") + "}"))
+		got := ""
+		if e, ok := err.(*spec.Error); ok {
+			got = e.Path
+		}
+		if got != want || (err == nil) != (want == "") {
+			t.Fatalf("%v: %v, want a duplicate at %q", list, err, want)
+		}
+	})
 }

@@ -16,6 +16,8 @@ type scanner struct {
 	lim    Limits
 	depth  int
 	values int
+	names  []string // of the objects that are open, the innermost last
+	trail  []string // steps to the place of an error, innermost first
 }
 
 func (s *scanner) canonical() bool { return s.canonValue() && s.i == len(s.src) }

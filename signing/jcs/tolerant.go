@@ -1,6 +1,7 @@
 package jcs
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -17,13 +18,49 @@ func (s *scanner) tolerant() error {
 	}
 	s.space()
 	if err := s.value(); err != nil {
-		return err
+		return s.placed(err)
 	}
 	s.space()
 	if s.i != len(s.src) {
 		return malformed("", "bytes after the value")
 	}
 	return nil
+}
+
+// under notes one step of the way to an error, from the inside out.
+func (s *scanner) under(step string, err error) error {
+	s.trail = append(s.trail, step)
+	return err
+}
+
+// placed puts the way before the path of err, once: a copy of the error at each
+// level would cost more than the reading.
+func (s *scanner) placed(err error) error {
+	var b strings.Builder
+	for _, step := range slices.Backward(s.trail) {
+		b.WriteByte('/')
+		b.WriteString(step)
+	}
+	return spec.At(b.String(), err)
+}
+
+// isNew says whether an object whose names begin at from in s.names has no
+// such name yet. Names that ascend, as they do in a canonical text, lie there
+// in order; only those that fall need a map.
+func (s *scanner) isNew(name string, from int, fallen *map[string]bool) bool {
+	rising := s.names[from:]
+	if k := len(rising); k == 0 || rising[k-1] < name {
+		s.names = append(s.names, name)
+		return true
+	}
+	if _, twice := slices.BinarySearch(rising, name); twice || (*fallen)[name] {
+		return false
+	}
+	if *fallen == nil {
+		*fallen = make(map[string]bool)
+	}
+	(*fallen)[name] = true
+	return true
 }
 
 func (s *scanner) space() {
@@ -76,7 +113,9 @@ func (s *scanner) object() error {
 	if s.byte('}') {
 		return nil
 	}
-	seen := map[string]bool{}
+	from := len(s.names)
+	defer func() { s.names = s.names[:from] }()
+	var fallen map[string]bool
 	for {
 		if s.i >= len(s.src) || s.src[s.i] != '"' {
 			return malformed("", "expected a member name")
@@ -86,16 +125,15 @@ func (s *scanner) object() error {
 			return err
 		}
 		name := unescape(raw)
-		if seen[name] {
+		if !s.isNew(name, from, &fallen) {
 			return malformed("/"+pointer(name), "duplicate member name")
 		}
-		seen[name] = true
 		if s.space(); !s.byte(':') {
 			return malformed("/"+pointer(name), "expected a colon")
 		}
 		s.space()
 		if err := s.value(); err != nil {
-			return spec.At("/"+pointer(name), err)
+			return s.under(pointer(name), err)
 		}
 		s.space()
 		if s.byte('}') {
@@ -114,7 +152,7 @@ func (s *scanner) array() error {
 	}
 	for n := 0; ; n++ {
 		if err := s.value(); err != nil {
-			return spec.At("/"+strconv.Itoa(n), err)
+			return s.under(strconv.Itoa(n), err)
 		}
 		s.space()
 		if s.byte(']') {

@@ -82,6 +82,18 @@ func TestEveryKindDecodesAndEncodesBack(t *testing.T) {
 	}
 }
 
+func TestLengthsCountCodePoints(t *testing.T) {
+	for in, ok := range map[string]bool{`{"name":"€€€€"}`: true, `{"name":"😀😀😀😀"}`: true, `{"name":"😀😀😀😀😀"}`: false, `{"name":"\n\n\n\n"}`: true} {
+		v, err := Parse([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Decode(v, new(base)); (err == nil) != ok {
+			t.Errorf("%s: %v", in, err)
+		}
+	}
+}
+
 func TestEveryRuleRefusesAtItsPlace(t *testing.T) {
 	v, err := Canonicalize([]byte(full))
 	if err != nil {

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -556,6 +558,7 @@ type Status struct {
 	Contacts    int              `json:"contacts"`
 	Outgoing    int              `json:"unacknowledged"`
 	Certificate time.Time        `json:"certificateUntil"`
+	Agents      []string         `json:"agents"` // that work for others, by the rules in force
 	Isolated    bool             `json:"isolated"`
 	Enforces    []string         `json:"enforces"`
 	Counts      map[string]int64 `json:"counts"`
@@ -574,6 +577,7 @@ func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err
 	for k, n := range g.counts {
 		out.Counts[k] = n
 	}
+	out.Agents = slices.Sorted(maps.Keys(g.rules.Agents))
 	g.mu.Unlock()
 	err = g.view(ctx, func(t *turn) error {
 		out.Contacts = len(t.trust.Contacts) - 1

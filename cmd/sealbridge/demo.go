@@ -275,7 +275,7 @@ func (d *demo) identities(ctx context.Context) error {
 var serving = regexp.MustCompile(`Sealbridge gateway`)
 
 func (d *demo) serve(ctx context.Context, who string) error {
-	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve")
+	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve", "--log-level", logLevel(d.verbose))
 	return err
 }
 
@@ -526,4 +526,11 @@ func (d *demo) forge(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func logLevel(verbose bool) string {
+	if verbose {
+		return "info"
+	}
+	return "warn"
 }

@@ -2,16 +2,20 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sealbridge/gateway"
 	"sealbridge/gateway/home"
+	"sealbridge/gateway/local"
 	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
 	"sealbridge/signing/jcs"
@@ -32,7 +36,7 @@ func agentAdd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "add NAME -- COMMAND…", Short: "add an agent program: the task as JSON on stdin, the result as JSON on stdout", Args: cobra.MinimumNArgs(2),
 		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			h, err := home.Read(a.home)
 			if err != nil {
 				return err
@@ -53,6 +57,7 @@ func agentAdd(a *app) *cobra.Command {
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
+			a.inForce(c.Context(), h, name)
 			if a.json {
 				return a.emit(map[string]any{"name": name, "agent": ag})
 			}
@@ -63,6 +68,24 @@ func agentAdd(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
 	c.Flags().StringVar(&model, "model", "none", "none: no network; own: the program brings its own login and host (tokens are claimed)")
 	return c
+}
+
+// inForce waits until a running gateway has read the files again, so that the next command finds the agent.
+func (a *app) inForce(ctx context.Context, h *home.Home, name string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	cl := local.NewClient(h.Socket(), thisVersion())
+	for {
+		s, err := local.Status.Call(ctx, cl, gateway.None{})
+		if err != nil || slices.Contains(s.Agents, name) {
+			return // no gateway runs: it reads the files when it starts
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // trial is the harmless task of `agent test`.

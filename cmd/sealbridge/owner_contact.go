@@ -27,7 +27,7 @@ func thisVersion() string {
 	if err != nil {
 		return "unknown"
 	}
-	return b.Version + " " + b.Revision
+	return strings.TrimSpace(b.Version + " " + b.Revision)
 }
 
 func inviteCommand(a *app) *cobra.Command {

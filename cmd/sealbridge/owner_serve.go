@@ -163,7 +163,7 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog
 		return b.String()
 	}
 	last := stamp()
-	tick := time.NewTicker(500 * time.Millisecond)
+	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {

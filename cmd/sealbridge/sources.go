@@ -180,7 +180,9 @@ func isOurs(v jcs.Value) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(manifest.TypeName(v), "sealbridge/") || isManifest(v)
+	member, _ := v.Member("type")
+	name, _ := member.Text()
+	return strings.HasPrefix(name, "sealbridge/") || isManifest(v)
 }
 
 // fileSum is the digest of a file by which evidence may name it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 	"sealbridge/policy/audit"
-	"sealbridge/relay"
 	"sealbridge/relay/relaytest"
 	"sealbridge/signing"
 	"sealbridge/spec"
@@ -175,16 +175,17 @@ func (s *side) confirm() {
 // until looks again whenever something may have been written.
 func (s *side) until(what string, ok func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	late := time.After(60 * time.Second)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-again.C:
+		case <-late:
 			s.t.Fatalf("%s: never %s", s.home.Config.Name, what)
 		}
-		runtimeGosched()
 	}
 }
-
-func runtimeGosched() { time.Sleep(5 * time.Millisecond) }
 
 func (s *side) ask(gate manifest.Gate) gateway.AskView {
 	s.t.Helper()
@@ -232,7 +233,11 @@ func (s *side) state(id string) gateway.TaskView {
 
 func pair(t *testing.T) (ann, ben *side) {
 	t.Helper()
-	mem := relaytest.NewMemory()
+	return pairOn(t, relaytest.NewMemory())
+}
+
+func pairOn(t *testing.T, mem *relaytest.Memory) (ann, ben *side) {
+	t.Helper()
 	ann, ben = newSide(t, mem, "Ann"), newSide(t, mem, "Ben")
 	script := filepath.Join(t.TempDir(), "count.sh")
 	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {
@@ -296,4 +301,167 @@ func TestATaskGoesFromDoorToDoor(t *testing.T) {
 	}
 }
 
-var _ = relay.Ack
+func TestOpenAsksSurviveARestartAndAreAnsweredOnce(t *testing.T) { // B017, G3
+	ann, ben := pair(t)
+	p := ann.propose()
+	before := ann.ask(manifest.ContractGate)
+	ann.restart()
+	after := ann.ask(manifest.ContractGate)
+	if before.Ask.Digest() != after.Ask.Digest() {
+		t.Fatal("another ask after a restart")
+	}
+	if _, err := ann.answer(after, approval.Allow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ann.answer(after, approval.Deny); spec.ReasonOf(err) != spec.Conflict {
+		t.Fatalf("a second answer: %v, want conflict", err)
+	}
+	ben.ask(manifest.ContractGate)
+	ben.restart()
+	if _, err := ben.answer(ben.ask(manifest.ContractGate), approval.Deny); err != nil {
+		t.Fatal(err)
+	}
+	ann.until("declined", func() bool { return ann.state(p.Task).Outcome == "declined" })
+	ben.until("declined", func() bool { return ben.state(p.Task).Outcome == "declined" })
+}
+
+func TestNoAgentDecidesConfirmsInvitesOrExports(t *testing.T) { // G9
+	ann, _ := pair(t)
+	p := ann.propose()
+	agent := gateway.Caller{Agent: "claude"}
+	ctx := context.Background()
+	a := ann.ask(manifest.ContractGate)
+	d := approval.Decide(a.Ask, approval.Allow, "passphrase", time.Now())
+	v, err := manifest.Sign(&d, ann.owner(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"decides":  second(ann.g.DecideGate(ctx, agent, gateway.Answer{Decision: v.Wire().String()})),
+		"confirms": second(ann.g.ChangeContact(ctx, agent, gateway.ContactChange{Name: "Ben", Do: "confirm"})),
+		"invites":  second(ann.g.AddInvite(ctx, agent, gateway.Document{})),
+		"redeems":  second(ann.g.AddContact(ctx, agent, gateway.Redemption{})),
+		"exports":  second(ann.g.Export(ctx, agent, gateway.Ref{Task: p.Task})),
+		"opens":    second(ann.g.Quarantined(ctx, agent, gateway.Fetch{Ask: a.Ask.AskID.String()})),
+		"reads":    second(ann.g.Asks(ctx, agent, true)),
+	} {
+		if spec.ReasonOf(err) != spec.NotPermitted {
+			t.Errorf("an agent %s: %v, want not-permitted", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestADecisionByAnotherKeyOrForAnotherSubjectDoesNotCount(t *testing.T) { // G1, G2, B016
+	ann, ben := pair(t)
+	ann.propose()
+	a := ann.ask(manifest.ContractGate)
+	for what, by := range map[string]signing.Signer{"our agent": ann.home.Agent, "the other owner": ben.owner(), "a stranger": relaytest.Agent("stranger")} {
+		d := approval.Decide(a.Ask, approval.Allow, "passphrase", time.Now())
+		v, err := manifest.Sign(&d, by, time.Now())
+		if err != nil {
+			continue // the reader refuses it already: the signer is not the owner that it names
+		}
+		if _, err := ann.g.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()}); err == nil {
+			t.Errorf("%s decided", what)
+		}
+	}
+	d := approval.Decide(a.Ask, approval.Allow, "passphrase", time.Now())
+	d.SubjectDigest = signing.DigestOf([]byte("something else"))
+	v, err := manifest.Sign(&d, ann.owner(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ann.g.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()}); err == nil {
+		t.Error("a yes to something else counted")
+	}
+	if len(ann.state(ann.ask(manifest.ContractGate).Task).History) != 0 {
+		t.Error("something was said without a yes")
+	}
+}
+
+func TestManyAnswersAtOnceHaveOneOutcome(t *testing.T) { // F2 for gates
+	ann, _ := pair(t)
+	ann.propose()
+	a := ann.ask(manifest.ContractGate)
+	var wg sync.WaitGroup
+	won := make(chan string, 64)
+	for i := range 64 {
+		wg.Go(func() {
+			verdict := approval.Allow
+			if i%2 == 1 {
+				verdict = approval.Deny
+			}
+			if out, err := ann.answer(a, verdict); err == nil {
+				won <- out.State
+			}
+		})
+	}
+	wg.Wait()
+	if len(won) != 1 {
+		t.Fatalf("%d answers won, want one", len(won))
+	}
+}
+
+func TestCancelEndsATaskThatWaitsAndTwiceIsHarmless(t *testing.T) { // B020
+	ann, ben := pair(t)
+	p := ann.propose()
+	ann.allow(manifest.ContractGate)
+	ben.ask(manifest.ContractGate)
+	for range 2 {
+		if _, err := ann.g.Cancel(context.Background(), gateway.Owner, gateway.Cancellation{Task: p.Task}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ben.until("cancelled", func() bool { return ben.state(p.Task).Outcome == "cancelled" })
+	as, err := ben.g.Asks(context.Background(), gateway.Owner, true)
+	if err != nil || len(as) != 1 || as[0].State != string(approval.Withdrawn) {
+		t.Fatalf("Ben's ask after the end: %+v, %v", as, err)
+	}
+	if _, err := ben.answer(as[0], approval.Allow); spec.ReasonOf(err) != spec.Conflict {
+		t.Fatalf("a yes after the end: %v, want conflict", err)
+	}
+}
+
+func TestLossDuplicatesAndReorderingChangeNothing(t *testing.T) { // F7 in small
+	mem := relaytest.NewMemory()
+	var mu sync.Mutex
+	n := 0
+	mem.Fate = func(_, _ signing.DID, _ []byte) relaytest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return []relaytest.Fate{relaytest.Deliver, relaytest.Twice, relaytest.Unsure, relaytest.Late, relaytest.Refuse}[n%5]
+	}
+	ann, ben := pairOn(t, mem)
+	p := ann.propose()
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+	for _, s := range []*side{ann, ben} {
+		if h := s.state(p.Task).History; len(h) != 5 {
+			t.Errorf("%s holds %d events, want 5", s.home.Config.Name, len(h))
+		}
+	}
+}
+
+func TestARestoredHomeGoesIntoRecoveryAndSignsNothing(t *testing.T) { // R4b
+	ann, ben := pair(t)
+	p := ann.propose()
+	ann.allow(manifest.ContractGate)
+	ben.ask(manifest.ContractGate)
+	if err := ben.g.Recover(context.Background(), "put back from a backup"); err != nil {
+		t.Fatal(err)
+	}
+	as, err := ben.g.Asks(context.Background(), gateway.Owner, false)
+	if err != nil || len(as) != 0 {
+		t.Fatalf("asks in recovery: %+v, %v", as, err)
+	}
+	ben.restart()
+	if v := ben.state(p.Task); v.Recovery == "" || v.Chain.Worker != nil {
+		t.Fatalf("%+v: want a recovery in which nothing was said", v)
+	}
+}

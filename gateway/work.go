@@ -122,8 +122,8 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		return g.endRun(ctx, jb.Key, agent, runner.Result{}, err)
 	}
 	res, err := g.Runner.Run(runCtx, c)
-	defer res.Close()
-	if ctx.Err() != nil { // the gateway stops: the run is unknown and is charged at the next start
+	defer func() { res.Close() }() // also of a run that failed
+	if ctx.Err() != nil {          // the gateway stops: the run is unknown and is charged at the next start
 		return ctx.Err()
 	}
 	return g.endRun(ctx, jb.Key, agent, res, err)

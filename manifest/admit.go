@@ -94,7 +94,7 @@ func (t Trust) asSides(m *TaskManifest, marks []Mark, at time.Time) (first signi
 		if mark.Role == Worker {
 			party = m.Worker
 		}
-		owner := mark.By
+		var owner signing.DID
 		if mark.By == party.AgentDid {
 			owner, err = t.asAgent(mark.By, at)
 		} else {

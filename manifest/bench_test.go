@@ -62,8 +62,10 @@ func BenchmarkOpenManifest(b *testing.B) {
 		pub, msg := priv.Public().(ed25519.PublicKey), wires[0]
 		sig := ed25519.Sign(priv, msg)
 		for b.Loop() {
-			if !ed25519.Verify(pub, msg, sig) || !ed25519.Verify(pub, msg, sig) {
-				b.Fatal("bad")
+			for range 2 { // one for each side
+				if !ed25519.Verify(pub, msg, sig) {
+					b.Fatal("bad")
+				}
 			}
 		}
 	})

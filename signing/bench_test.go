@@ -25,8 +25,10 @@ func BenchmarkFloor(b *testing.B) {
 	_, block := signedBlock(b)
 	pub, msg, sig := block.SignerDid.Key(), input(RequesterManifest, block), block.Signature.Bytes()
 	for b.Loop() {
-		if !ed25519.Verify(pub[:], msg, sig[:]) || !ed25519.Verify(pub[:], msg, sig[:]) {
-			b.Fatal("does not hold")
+		for range 2 { // a manifest has two
+			if !ed25519.Verify(pub[:], msg, sig[:]) {
+				b.Fatal("does not hold")
+			}
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (d *demo) start(ctx context.Context, name string, ready *regexp.Regexp, arg
 		return "", err
 	}
 	p := &proc{cmd: exec.CommandContext(ctx, self, args...), args: args, done: make(chan struct{}), log: &bytes.Buffer{}}
-	p.cmd.Env = append(os.Environ(), "SEALBRIDGE_RUN=1")
+	p.cmd.Env = append(os.Environ(), runAsSelf+"=1")
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -534,3 +534,6 @@ func logLevel(verbose bool) string {
 	}
 	return "warn"
 }
+
+// runAsSelf tells a test binary to be the program.
+const runAsSelf = "SEALBRIDGE_RUN"

@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(runAsSelf) != "" { // a process of the demo
+		main()
+	}
 	testscript.Main(m, map[string]func(){"sealbridge": main})
 }
 

@@ -265,7 +265,7 @@ func TestACancelledRunIsNoSuccessAndNoTimeOut(t *testing.T) {
 		cancel()
 	}()
 	res, err := x.run(ctx, Command{Argv: sh(`echo >` + started + `; sleep 300`), WallClock: time.Minute}, false)
-	defer res.Close()
+	t.Cleanup(func() { res.Close() }) // also of a run that failed
 	if err != nil || !res.Cancelled || res.TimedOut || res.OK() {
 		t.Errorf("Run = %+v, %v, want cancelled", res, err)
 	}

@@ -78,7 +78,7 @@ func TestAForkBombRunsIntoItsLimit(t *testing.T) {
 	res, err := x.Run(t.Context(), Command{
 		Argv: []string{"bash", "-c", `for i in $(seq 700); do sleep 300 & done 2>/dev/null; jobs -r | wc -l`}, WallClock: 2 * time.Second,
 	})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() }) // also of a run that failed
 	limited := slices.Contains(x.Enforces(false), "number of processes limited")
 	if all := strings.HasPrefix(string(res.Stdout), "700"); err != nil || all == limited {
 		t.Errorf("700 processes: %q, %v, with a limit: %v", res.Stdout, err, limited)
@@ -102,7 +102,7 @@ func TestAnIsolatedProgramHasWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	res, err := x.Run(t.Context(), Command{Argv: []string{agent}, ReadOnly: []string{own}, WallClock: time.Minute})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() }) // also of a run that failed
 	if err != nil || !res.OK() || string(res.Stdout) != "data\n/work\n1000\n" {
 		t.Errorf("Run = %+v, %v, %q, %q", res, err, res.Stdout, res.StderrTail)
 	}

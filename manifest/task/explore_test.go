@@ -40,7 +40,7 @@ type bounds struct {
 	asks         [2]int
 	amend        *manifest.Amendment
 	disputes     bool
-	liars, forge bool
+	liars        bool
 	most         int // events of one side
 }
 

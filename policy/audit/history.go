@@ -20,7 +20,6 @@ type event struct {
 	doc  *document
 	e    *manifest.Event
 	role manifest.Role
-	last bool // it was applied and counts
 }
 
 // consent is a person's yes and where it stands.

@@ -35,13 +35,13 @@ func (w *world) key() string {
 }
 
 type bounds struct {
-	retries      int64
-	granted      int
-	asks         [2]int
-	amend        *manifest.Amendment
-	disputes     bool
-	liars        bool
-	most         int // events of one side
+	retries  int64
+	granted  int
+	asks     [2]int
+	amend    *manifest.Amendment
+	disputes bool
+	liars    bool
+	most     int // events of one side
 }
 
 type explorer struct {

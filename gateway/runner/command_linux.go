@@ -21,7 +21,7 @@ const canIsolate = true
 const insideUser = 1000
 
 // insideWork is where an isolated program finds its workspace.
-const insideWork = "/work"
+const insideWork = "/sealbridge-work"
 
 func command(ctx context.Context, c Command, w *workspace, path string, isolate bool) (*exec.Cmd, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -53,7 +53,7 @@ func TestAnIsolatedProgramSeesAndTouchesNothingOfOurs(t *testing.T) {
 		"writing the system":  `echo x >/usr/x && echo s3cret`,
 		"writing the root":    `echo x >/x && echo s3cret`,
 		"writing the inputs":  `echo x >in/x && echo s3cret`,
-		"mounting":            `mount -t tmpfs none /work/tmp && echo s3cret`,
+		"mounting":            `mount -t tmpfs none /sealbridge-work/tmp && echo s3cret`,
 		"undoing read-only":   `mount -o remount,rw,bind /usr && echo s3cret`,
 		"signalling us":       `kill -0 ` + fmt.Sprint(os.Getpid()) + ` && echo s3cret`,
 		"our processes":       `cat /proc/` + fmt.Sprint(os.Getpid()) + `/environ && echo s3cret`,
@@ -103,7 +103,7 @@ func TestAnIsolatedProgramHasWhatItNeeds(t *testing.T) {
 	}
 	res, err := x.Run(t.Context(), Command{Argv: []string{agent}, ReadOnly: []string{own}, WallClock: time.Minute})
 	t.Cleanup(func() { res.Close() }) // also of a run that failed
-	if err != nil || !res.OK() || string(res.Stdout) != "data\n/work\n1000\n" {
+	if err != nil || !res.OK() || string(res.Stdout) != "data\n/sealbridge-work\n1000\n" {
 		t.Errorf("Run = %+v, %v, %q, %q", res, err, res.Stdout, res.StderrTail)
 	}
 }

@@ -47,7 +47,7 @@ func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 	c.line("")
 	c.wrap("asked because  ", strings.Repeat(" ", 15), a.Because)
 	c.wrap("", "", fmt.Sprintf("your yes signs %s %s, with %s", policy.WordOf(a.Gate), a.SubjectDigest.Short(), strings.Join(a.Presence, " or ")))
-	c.line("[a] allow   [d] deny   [c] counter with less   [v] view   [l] later")
+	c.line("[a] allow   [d] deny   [v] view   [l] later")
 	return c.String()
 }
 

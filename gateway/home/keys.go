@@ -71,7 +71,10 @@ func sealSeed(seed [32]byte, pass string) ([]byte, error) {
 	if _, err := w.Write(seed[:]); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // the last bytes come with it
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 func loadKey(path string) (f keyFile, raw []byte, err error) {

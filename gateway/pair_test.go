@@ -21,19 +21,27 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 	"sealbridge/policy/audit"
+	"sealbridge/relay"
 	"sealbridge/relay/relaytest"
 	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
+// gatewayConn is what a gateway asks of a relay.
+type gatewayConn interface {
+	gateway.Courier
+	artifact.Depot
+}
+
 // side is one owner's gateway with real parts but for the relay.
 type side struct {
-	t     *testing.T
-	home  *home.Home
-	g     *gateway.Gateway
-	stop  func()
-	mem   *relaytest.Memory
-	rules gateway.Rules
+	t       testing.TB
+	home    *home.Home
+	g       *gateway.Gateway
+	stop    func()
+	dial    func(side) gatewayConn
+	journal *journal.Journal
+	rules   gateway.Rules
 }
 
 // worker is an agent program: it counts the lines of its input and writes a file.
@@ -44,11 +52,10 @@ echo "lines,$n" > out/count.csv
 printf '{"output":{"lines":%s},"evidence":[{"criterion":"ac_1","text":"counted"}]}' "$n"
 `
 
-func newSide(t *testing.T, mem *relaytest.Memory, name string) *side {
+func newSide(t testing.TB, dial func(side) gatewayConn, at relay.Address, name string) *side {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	relayKey := mem.Address()
-	h, err := home.Create(dir, home.New{Name: name, Relay: manifest.RelayRef{Endpoint: "ws://127.0.0.1:1", Did: relayKey.DID}, Chance: rand.Reader, At: time.Now()})
+	h, err := home.Create(dir, home.New{Name: name, Relay: manifest.RelayRef{Endpoint: at.URL, Did: at.DID}, Chance: rand.Reader, At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +63,7 @@ func newSide(t *testing.T, mem *relaytest.Memory, name string) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{t: t, home: h, mem: mem, rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}}
+	s := &side{t: t, home: h, dial: dial, rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -77,7 +84,8 @@ func (s *side) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	conn := s.mem.Conn(s.home.Agent)
+	conn := s.dial(*s)
+	s.journal = j
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("SEALBRIDGE_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
@@ -107,7 +115,7 @@ func (s *side) owner() signing.Signer {
 	return k
 }
 
-func text128(t *testing.T) string {
+func text128(t testing.TB) string {
 	var b [16]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		t.Fatal(err)
@@ -231,14 +239,19 @@ func (s *side) state(id string) gateway.TaskView {
 	return v
 }
 
-func pair(t *testing.T) (ann, ben *side) {
+func pair(t testing.TB) (ann, ben *side) {
 	t.Helper()
 	return pairOn(t, relaytest.NewMemory())
 }
 
-func pairOn(t *testing.T, mem *relaytest.Memory) (ann, ben *side) {
+func pairOn(t testing.TB, mem *relaytest.Memory) (ann, ben *side) {
 	t.Helper()
-	ann, ben = newSide(t, mem, "Ann"), newSide(t, mem, "Ben")
+	return pairOver(t, func(s side) gatewayConn { return mem.Conn(s.home.Agent) }, mem.Address())
+}
+
+func pairOver(t testing.TB, dial func(side) gatewayConn, at relay.Address) (ann, ben *side) {
+	t.Helper()
+	ann, ben = newSide(t, dial, at, "Ann"), newSide(t, dial, at, "Ben")
 	script := filepath.Join(t.TempDir(), "count.sh")
 	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {
 		t.Fatal(err)

@@ -203,7 +203,7 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 			out = append(out, r.V.Consent)
 		}
 	}
-	if doc := decisionOf(fact); doc != nil {
+	if doc := manifest.DecisionIn(fact); doc != nil {
 		s, err := manifest.OpenValue(*doc, t.g.keys)
 		if err != nil {
 			return nil, spec.At("/body/decision", err)
@@ -218,22 +218,6 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 		}
 	}
 	return out, nil
-}
-
-func decisionOf(fact manifest.Fact) *jcs.Value {
-	switch f := fact.(type) {
-	case manifest.Proposed:
-		return f.Decision
-	case manifest.Accepted:
-		return f.Decision
-	case manifest.Asked:
-		return f.Decision
-	case manifest.Answered:
-		return f.Decision
-	case manifest.Completed:
-		return f.Decision
-	}
-	return nil
 }
 
 // withDecision puts the signed yes into the event that it allows (G11).

@@ -83,3 +83,20 @@ func (b *Body) UnmarshalJSON(raw []byte) error {
 	}
 	return b.DecodeCanonical(v)
 }
+
+// DecisionIn is the gate-decision that an event carries, or nil (G11).
+func DecisionIn(f Fact) *jcs.Value {
+	switch f := f.(type) {
+	case Proposed:
+		return f.Decision
+	case Accepted:
+		return f.Decision
+	case Asked:
+		return f.Decision
+	case Answered:
+		return f.Decision
+	case Completed:
+		return f.Decision
+	}
+	return nil
+}

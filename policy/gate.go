@@ -3,7 +3,6 @@ package policy
 import (
 	"sealbridge/manifest"
 	"sealbridge/signing"
-	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -73,7 +72,7 @@ func (l *law) gates(g *Gate) Decision {
 	if g == nil {
 		return allow
 	}
-	inside := decisionIn(l.fact)
+	inside := manifest.DecisionIn(l.fact)
 	for i := range l.Consents {
 		k := l.Consents[i]
 		if !k.satisfies(*g, l.At) || inside != nil && signing.DigestOf(inside.Bytes()) != k.Decision {
@@ -89,21 +88,4 @@ func (l *law) gates(g *Gate) Decision {
 		return Decision{Outcome: Hold, Rule: "G1", Index: -1, Reason: spec.GateOpen, Gate: g}
 	}
 	return deny("G1", spec.GateOpen, "/body/decision", string(g.Gate))
-}
-
-// decisionIn is the gate-decision that the event carries, or nil.
-func decisionIn(f manifest.Fact) *jcs.Value {
-	switch f := f.(type) {
-	case manifest.Proposed:
-		return f.Decision
-	case manifest.Accepted:
-		return f.Decision
-	case manifest.Asked:
-		return f.Decision
-	case manifest.Answered:
-		return f.Decision
-	case manifest.Completed:
-		return f.Decision
-	}
-	return nil
 }

@@ -103,7 +103,7 @@ func (a *audit) apply(ev *event) bool {
 // lawful holds the event against the law, as both gateways had to (steps 3–5).
 func (a *audit) lawful(ev *event) {
 	var consents []policy.Consent
-	if d := decisionIn(ev.e.Body.Fact); d != nil {
+	if d := manifest.DecisionIn(ev.e.Body.Fact); d != nil {
 		if c, ok := a.consents[signing.DigestOf(d.Bytes())]; ok {
 			consents = append(consents, c.Consent)
 		}
@@ -125,23 +125,6 @@ func denial(d policy.Decision) string {
 	return orText(d.Limit, string(d.Reason))
 }
 
-// decisionIn is the decision that an event carries, or nil.
-func decisionIn(f manifest.Fact) *jcs.Value {
-	switch f := f.(type) {
-	case manifest.Proposed:
-		return f.Decision
-	case manifest.Accepted:
-		return f.Decision
-	case manifest.Asked:
-		return f.Decision
-	case manifest.Answered:
-		return f.Decision
-	case manifest.Completed:
-		return f.Decision
-	}
-	return nil
-}
-
 // decisions opens every gate-decision, alone or inside an event, and keeps the
 // yeses whose signer is the owner that they name (G1).
 func (a *audit) decisions() {
@@ -153,7 +136,7 @@ func (a *audit) decisions() {
 	}
 	for _, d := range a.sorted {
 		if e, ok := eventIn(d); ok {
-			if v := decisionIn(e.Body.Fact); v != nil {
+			if v := manifest.DecisionIn(e.Body.Fact); v != nil {
 				a.decisionInside(d, *v)
 			}
 		}

@@ -95,10 +95,14 @@ func (a *app) serve(ctx context.Context, log *slog.Logger) error {
 func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := local.Serve(ctx, h.Socket(), local.Handler(g, thisVersion())); err != nil {
+		if err := local.Serve(ctx, l, local.Handler(g, thisVersion())); err != nil {
 			failed <- err
 			stop()
 		}
@@ -115,7 +119,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 	if left := time.Until(c.ExpiresAt.Time()); left < 14*24*time.Hour {
 		a.note("sealbridge: warning: the agent's certificate ends %s", c.ExpiresAt)
 	}
-	err := g.Run(ctx)
+	err = g.Run(ctx)
 	stop()
 	wg.Wait()
 	select {

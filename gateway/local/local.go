@@ -116,23 +116,29 @@ func answer(w http.ResponseWriter, out any, err error) {
 	json.NewEncoder(w).Encode(out) //nolint:errcheck // the caller is gone
 }
 
-// Serve listens on a unix socket until ctx ends. The folder is its guard: 0700.
-func Serve(ctx context.Context, path string, h http.Handler) error {
+// Listen opens a unix socket. The folder is its guard: 0700.
+func Listen(path string) (net.Listener, error) {
 	if len(path) > maxSocket {
-		return spec.Refuse(spec.Malformed, path, "a socket's path has 104 bytes at most: use a shorter --home")
+		return nil, spec.Refuse(spec.Malformed, path, "a socket's path has 104 bytes at most: use a shorter --home")
 	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
+		return nil, &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
+		return nil, &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
 	}
 	if runtime.GOOS != "windows" {
 		if err := os.Chmod(path, 0o600); err != nil {
-			return err
+			l.Close()
+			return nil, &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
 		}
 	}
+	return l, nil
+}
+
+// Serve answers on l until ctx ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stopped := context.AfterFunc(ctx, func() { s.Close() })
 	defer stopped()

@@ -41,13 +41,13 @@ func wait(ctx context.Context, d time.Duration) {
 // take opens one envelope: arithmetic outside the turn, belief inside. Whoever
 // is unknown or cannot be read gets silence and a counter (E).
 func (g *Gateway) take(ctx context.Context, envelope []byte) relay.Verdict {
-	s, from, err := g.open(envelope)
+	s, err := g.open(envelope)
 	if err != nil {
 		g.count("dropped " + string(spec.ReasonOf(err)))
 		g.Log.Info("dropped an envelope", "word", spec.ReasonOf(err))
 		return relay.Term
 	}
-	err = g.turn(ctx, func(t *turn) error { return t.receive(s, from) })
+	err = g.turn(ctx, func(t *turn) error { return t.receive(s) })
 	var known *spec.Error
 	switch {
 	case err == nil:
@@ -64,35 +64,35 @@ func (g *Gateway) take(ctx context.Context, envelope []byte) relay.Verdict {
 }
 
 // open is all that needs no state.
-func (g *Gateway) open(envelope []byte) (manifest.Signed, *signing.Digest, error) {
+func (g *Gateway) open(envelope []byte) (manifest.Signed, error) {
 	now := g.Now()
 	ring, err := g.Secrets.Keyring(now)
 	if err != nil {
-		return manifest.Signed{}, nil, err
+		return manifest.Signed{}, err
 	}
 	h, plain, err := ring.Open(envelope)
 	if err != nil {
-		return manifest.Signed{}, nil, err
+		return manifest.Signed{}, err
 	}
 	if !now.Before(h.ExpiresAt.Time()) { // R6
-		return manifest.Signed{}, nil, spec.Refuse(spec.Expired, "/expiresAt", "R6")
+		return manifest.Signed{}, spec.Refuse(spec.Expired, "/expiresAt", "R6")
 	}
 	l, err := box.ReadLetter(plain)
 	if err != nil {
-		return manifest.Signed{}, nil, err
+		return manifest.Signed{}, err
 	}
 	s, err := manifest.OpenValue(l.Document, g.keys)
 	if err != nil {
-		return s, nil, err
+		return s, err
 	}
 	if l.To != g.Agent.DID() || l.From != s.By() {
-		return s, nil, spec.Refuse(spec.WrongSigner, "/from", "R1")
+		return s, spec.Refuse(spec.WrongSigner, "/from", "R1")
 	}
-	return s, l.CertificateDigest, l.Check(h, s.Digest())
+	return s, l.Check(h, s.Digest())
 }
 
 // receive is the turn of a document that came.
-func (t *turn) receive(s manifest.Signed, _ *signing.Digest) error {
+func (t *turn) receive(s manifest.Signed) error {
 	if r, ok := s.Document().(*manifest.ContactRequest); ok {
 		return t.redeemed(s, r)
 	}

@@ -18,7 +18,6 @@ func hexOf(b []byte) string { return hex.EncodeToString(b) }
 type Said struct {
 	Outcome policy.Outcome
 	Ask     *askRow // of a Hold
-	Event   signing.Digest
 }
 
 // say is the path of an intent: decide, then hold or sign, apply, append, owe.
@@ -54,7 +53,7 @@ func (t *turn) say(row *taskRow, fact manifest.Fact) (Said, error) {
 	if err := t.applyEvent(row, c, v, d.Moves); err != nil {
 		return Said{}, err
 	}
-	return Said{Outcome: policy.Allow, Event: v.Digest()}, t.send(row.Peer, v.Signed, "", row.Key.String(), c.Event.Seq)
+	return Said{Outcome: policy.Allow}, t.send(row.Peer, v.Signed, "", row.Key.String(), c.Event.Seq)
 }
 
 // hear is the path of the other side's event. A *task.GapError means: wait and ask again.

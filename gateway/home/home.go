@@ -29,16 +29,12 @@ const (
 	filesDir   = "files"
 	workDir    = "work"
 	PeopleSock = "people.sock" // commands of the owner
-	AgentsSock = "agents.sock" // agents with their tokens
 )
 
 const certificateTerm = 90*24*time.Hour - time.Minute // I4, with a minute for clocks
 
-// boxKeyTerm and RotateEvery are R2: a key is used for a week and readable for three.
-const (
-	boxKeyTerm  = 21*24*time.Hour - time.Minute
-	RotateEvery = 7 * 24 * time.Hour
-)
+// boxKeyTerm is R2; the gateway makes the next key after a week.
+const boxKeyTerm = 21*24*time.Hour - time.Minute
 
 // New says what a new home is to be.
 type New struct {

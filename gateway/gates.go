@@ -3,13 +3,10 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"io"
-	"time"
 
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
-	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -54,61 +51,6 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 		return nil, err
 	}
 	return &r, t.owe(jobNotify, self, nil)
-}
-
-func (t *turn) terms(row *taskRow, d policy.Decision) (approval.Terms, error) {
-	text, err := t.g.mint("apr_", t.now)
-	if err != nil {
-		return approval.Terms{}, err
-	}
-	id, err := manifest.ParseAskID(text)
-	if err != nil {
-		return approval.Terms{}, err
-	}
-	contact := t.trust.Contacts[row.Peer]
-	x := approval.Terms{ID: id, Policy: t.rules.Policy.Digest(), Contact: contact.Name, Confirmed: contact.Confirmed, Agent: row.Agent, Usage: row.Task.Usage()}
-	if x.Agent == "" {
-		x.Agent = "you"
-	}
-	if _, err := io.ReadFull(t.g.Chance, x.Nonce[:]); err != nil {
-		return x, err
-	}
-	if d.Section != "" && t.g.Line != nil && d.Index >= 0 {
-		x.Because = t.g.Line("/" + d.Section + "/" + itoa(d.Index))
-	}
-	if row.Role == manifest.Requester && len(row.Files) > 0 {
-		x.Offered = row.Files
-	}
-	if del := row.Task.Delivery(); del != nil && d.Gate.Gate == manifest.DeliveryGate {
-		full, err := t.deliveryOf(*row)
-		if err != nil {
-			return x, err
-		}
-		x.Delivery = &full
-	}
-	x.Last, x.Finished, err = t.lastWith(row.Peer, row.Role)
-	return x, err
-}
-
-// lastWith is the last contract with a contact that was accepted on this side, and how many tasks were completed with it.
-func (t *turn) lastWith(peer signing.DID, role manifest.Role) (last *manifest.TaskManifest, finished int64, err error) {
-	rows, err := tasks.Group(t.Tx, groupEnded)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, r := range rows {
-		if r.V.Peer != peer || r.V.Task.IsZero() {
-			continue
-		}
-		if r.V.Task.Outcome(t.now) == string(manifest.KindCompleted) {
-			finished++
-			if r.V.Role == role {
-				m := r.V.Task.Manifest()
-				last = &m
-			}
-		}
-	}
-	return last, finished, nil
 }
 
 // Answer is a person's signed decision, as it enters by the people's door.
@@ -203,97 +145,4 @@ func (t *turn) follow(r askRow) (said string, err error) {
 		return string(r.Kind), nil
 	}
 	return t.refuseGate(&row, r)
-}
-
-// refuseGate is what a no, an expiry and silence come to.
-func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
-	word := string(spec.GateDenied)
-	if r.State == string(approval.Expired) {
-		word = string(spec.GateExpired)
-	}
-	switch r.Kind {
-	case manifest.KindProposed:
-		row.Dropped = word
-		return "dropped", t.putRow(*row)
-	case manifest.KindAccepted:
-		_, err := t.say(row, manifest.Declined{Reason: word})
-		return string(manifest.KindDeclined), err
-	case manifest.KindCompleted:
-		d, m := row.Task.Delivery(), row.Task.Manifest()
-		if d == nil || row.Report == nil {
-			return "", nil
-		}
-		report := *row.Report
-		_, err := t.say(row, manifest.Rejected{Delivery: d.Digest, Report: report, Again: d.Revision-1 < m.Verification.MaxRetries, Text: "the owner said no"})
-		return string(manifest.KindRejected), err
-	}
-	return "", nil
-}
-
-// withdraw takes the open asks of a task away in the step that ended it (G3).
-func (t *turn) withdraw(key string) error {
-	rows, err := asks.Group(t.Tx, key)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if r.V.State != string(approval.Waiting) {
-			continue
-		}
-		r.V.State, r.V.Closed = string(approval.Withdrawn), t.now
-		if err := asks.Put(t.Tx, r.Key, key, r.V); err != nil {
-			return err
-		}
-		if err := t.Settle(jobExpire, r.Key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// expire settles an ask that nobody answered in time.
-func (t *turn) expire(id string) error {
-	r, ok, err := asks.Get(t.Tx, id)
-	if err != nil || !ok || r.State != string(approval.Waiting) {
-		return err
-	}
-	if state, _ := approval.Settle(r.Ask, nil, t.now); state != approval.Expired {
-		return t.oweAt(jobExpire, id, r.Ask.Until.Time(), nil)
-	}
-	r.State, r.Closed = string(approval.Expired), t.now
-	if err := t.note(r.Task, map[string]string{"ask": id, "state": r.State}); err != nil {
-		return err
-	}
-	if err := asks.Put(t.Tx, id, r.Task, r); err != nil {
-		return err
-	}
-	_, err = t.follow(r)
-	return err
-}
-
-// AskView is one ask as people see it.
-type AskView struct {
-	Ask    approval.Ask `json:"ask"`
-	State  string       `json:"state"`
-	Task   string       `json:"task"`
-	At     time.Time    `json:"at"`
-	Closed time.Time    `json:"closed"`
-}
-
-// Asks lists what waits for a person; all says also what was settled.
-func (g *Gateway) Asks(ctx context.Context, by Caller, all bool) (out []AskView, err error) {
-	if err := by.Person(); err != nil {
-		return nil, err
-	}
-	out = []AskView{}
-	err = g.view(ctx, func(t *turn) error {
-		rows, err := asks.All(t.Tx)
-		for _, r := range rows {
-			if all || r.V.State == string(approval.Waiting) {
-				out = append(out, AskView{r.V.Ask, r.V.State, r.V.Ask.TaskID.String(), r.V.At, r.V.Closed})
-			}
-		}
-		return err
-	})
-	return out, err
 }

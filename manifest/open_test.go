@@ -1,9 +1,6 @@
 package manifest_test
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,26 +10,8 @@ import (
 	"sealbridge/spec/vectors"
 )
 
-type signatureCase struct {
-	Name, Why string
-	Document  json.RawMessage
-	Expect    []string
-}
-
-func signatureCases(t testing.TB) []signatureCase {
-	b, err := os.ReadFile(filepath.Join(vectors.External(t, "sealbridge"), "signatures.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Cases []signatureCase }
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
-	}
-	return file.Cases
-}
-
 func TestEveryBlockHasItsOwnWord(t *testing.T) {
-	cases := signatureCases(t)
+	cases := vectors.Signatures(t)
 	for _, c := range cases {
 		v, err := jcs.Canonicalize(c.Document)
 		if err != nil {
@@ -59,7 +38,7 @@ func TestEveryBlockHasItsOwnWord(t *testing.T) {
 }
 
 func TestOpenNeedsEveryPresentBlockGood(t *testing.T) {
-	for _, c := range signatureCases(t) {
+	for _, c := range vectors.Signatures(t) {
 		v, err := jcs.Canonicalize(c.Document)
 		if err != nil {
 			t.Fatal(c.Name, err)

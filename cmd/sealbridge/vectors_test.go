@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,73 +15,20 @@ import (
 	"sealbridge/spec/vectors"
 )
 
-// jsonCase is one case of the parser collections.
-type jsonCase struct {
-	Name   string
-	Input  []byte
-	Repeat *struct {
-		Head, Unit, Mid, Tail []byte
-		Count                 int
-		TailCount             int `json:"tail_count"`
-	}
-	JCS             string
-	Strict          string
-	Canonical       *string
-	CanonicalSHA256 string `json:"canonical_sha256"`
-	Flags           []string
-	Depth           int
-}
-
-func (c jsonCase) bytes() []byte {
-	if c.Repeat == nil {
-		return c.Input
-	}
-	r := c.Repeat
-	return bytes.Join([][]byte{r.Head, bytes.Repeat(r.Unit, r.Count), r.Mid, bytes.Repeat(r.Tail, r.TailCount)}, nil)
-}
-
-// refused says what a gateway must not take: what JCS refuses, and what D1 does besides.
-func (c jsonCase) refused() bool {
-	for _, f := range []string{"noncharacter", "unsafe_integer", "underflow_to_zero"} {
-		if slices.Contains(c.Flags, f) {
-			return true
-		}
-	}
-	return c.JCS == "reject" || c.Strict == "reject" || c.Depth > 64
-}
-
 func TestCanonicalizeWritesTheExactBytesOrExits2(t *testing.T) {
-	for _, file := range []string{"ijson-gateway/cases.jsonl", "jsontestsuite/parsing.jsonl", "jsontestsuite/transform.jsonl"} {
+	for _, file := range vectors.ParsingFiles {
 		t.Run(file, func(t *testing.T) {
-			f, err := os.Open(vectors.External(t, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			lines := bufio.NewScanner(f)
-			lines.Buffer(nil, 64<<20)
-			n := 0
-			for lines.Scan() {
-				var c jsonCase
-				if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-					t.Fatal(err)
-				}
-				n++
-				checkCanonical(t, c)
-			}
-			if n < 20 {
-				t.Fatalf("%d cases read", n)
-			}
+			vectors.Parsing(t, file, func(c vectors.ParsingCase) { checkCanonical(t, c) })
 		})
 	}
 }
 
-func checkCanonical(t *testing.T, c jsonCase) {
+func checkCanonical(t *testing.T, c vectors.ParsingCase) {
 	t.Helper()
-	code, out, errs := inProcess(c.bytes(), "canonicalize", "-")
+	code, out, errs := inProcess(c.Bytes(), "canonicalize", "-")
 	sum := sha256.Sum256([]byte(out))
 	switch {
-	case c.refused() || code == 2 && strings.Contains(errs, "error: too-large"):
+	case c.JCS == "reject" || c.Stricter(64) || code == 2 && strings.Contains(errs, "error: too-large"):
 		if code != 2 || out != "" {
 			t.Errorf("%s: exit %d and %q, want 2 and nothing", c.Name, code, out)
 		}
@@ -95,28 +41,8 @@ func checkCanonical(t *testing.T, c jsonCase) {
 	}
 }
 
-// signatureCase is one document of the signature vectors.
-type signatureCase struct {
-	Name     string
-	Document json.RawMessage
-	Expect   []string
-}
-
-func signatureCases(t *testing.T) []signatureCase {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(vectors.External(t, "sealbridge"), "signatures.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all struct{ Cases []signatureCase }
-	if err := json.Unmarshal(b, &all); err != nil || len(all.Cases) < 10 {
-		t.Fatalf("%d cases: %v", len(all.Cases), err)
-	}
-	return all.Cases
-}
-
 func TestVerifySaysTheWordOfEachSignature(t *testing.T) {
-	for _, c := range signatureCases(t) {
+	for _, c := range vectors.Signatures(t) {
 		code, out, errs := inProcess(c.Document, "verify", "--json", "-")
 		var got struct {
 			Verified bool
@@ -140,7 +66,7 @@ func TestVerifySaysTheWordOfEachSignature(t *testing.T) {
 }
 
 func TestVerifyRefusesEveryFlippedByte(t *testing.T) {
-	good := signatureCases(t)[0].Document
+	good := vectors.Signatures(t)[0].Document
 	if code, _, errs := inProcess(good, "verify", "-"); code != 0 {
 		t.Fatalf("the good one: exit %d: %s", code, errs)
 	}
@@ -159,7 +85,7 @@ func TestVerifyRefusesEveryFlippedByte(t *testing.T) {
 
 // TestASecondImplementationAgrees runs an independent verifier on the same documents.
 func TestASecondImplementationAgrees(t *testing.T) {
-	cases := signatureCases(t)
+	cases := vectors.Signatures(t)
 	oracle := filepath.Join(filepath.Dir(filepath.Dir(vectors.External(t, "sealbridge"))), "oracle", "sbverify.mjs")
 	if _, err := os.Stat(oracle); err != nil {
 		t.Skipf("no second implementation beside the vectors: %s", filepath.Base(oracle))

@@ -1,7 +1,6 @@
 package jcs
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -51,43 +50,8 @@ func TestOwnVectors(t *testing.T) {
 	}
 }
 
-type suiteCase struct {
-	Name   string
-	Input  []byte
-	Repeat *struct {
-		Head, Unit, Mid, Tail []byte
-		Count                 int
-		TailCount             int `json:"tail_count"`
-	}
-	JCS             string `json:"jcs"`
-	Strict          string
-	Canonical       *string
-	CanonicalSHA256 string `json:"canonical_sha256"`
-	Flags           []string
-	Depth           int
-}
-
-func (c suiteCase) bytes() []byte {
-	if c.Repeat == nil {
-		return c.Input
-	}
-	r := c.Repeat
-	out := append(append([]byte(nil), r.Head...), bytes.Repeat(r.Unit, r.Count)...)
-	return append(append(out, r.Mid...), bytes.Repeat(r.Tail, r.TailCount)...)
-}
-
-// strict says whether our stricter rules (D1) refuse what RFC 8785 accepts.
-func (c suiteCase) strict() bool {
-	for _, f := range c.Flags {
-		if f == "noncharacter" || f == "unsafe_integer" || f == "underflow_to_zero" {
-			return true
-		}
-	}
-	return c.Strict == "reject" || c.Depth > DocumentLimits.Depth
-}
-
 // beyond says whether our limits refuse what the suite lets a canonicaliser take.
-func (c suiteCase) beyond(in []byte) bool {
+func beyond(in []byte) bool {
 	longest, run := 0, 0
 	for _, b := range in {
 		if run++; strings.IndexByte("0123456789+-.eE", b) < 0 {
@@ -99,40 +63,22 @@ func (c suiteCase) beyond(in []byte) bool {
 }
 
 func TestExternalSuites(t *testing.T) {
-	for _, file := range []string{"jsontestsuite/parsing.jsonl", "jsontestsuite/transform.jsonl", "ijson-gateway/cases.jsonl"} {
+	for _, file := range vectors.ParsingFiles {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(vectors.External(t, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			lines := bufio.NewScanner(f)
-			lines.Buffer(nil, 64<<20)
-			n := 0
-			for lines.Scan() {
-				var c suiteCase
-				if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-					t.Fatal(err)
-				}
-				n++
-				checkCase(t, c)
-			}
-			if n < 20 {
-				t.Fatalf("%d cases read", n)
-			}
+			vectors.Parsing(t, file, func(c vectors.ParsingCase) { checkCase(t, c) })
 		})
 	}
 }
 
-func checkCase(t *testing.T, c suiteCase) {
-	in := c.bytes()
+func checkCase(t *testing.T, c vectors.ParsingCase) {
+	in := c.Bytes()
 	v, err := Canonicalize(in)
-	wantErr := c.JCS == "reject" || c.strict()
+	wantErr := c.JCS == "reject" || c.Stricter(DocumentLimits.Depth)
 	switch {
 	case wantErr && err == nil:
 		t.Errorf("%s: accepted", c.Name)
 	case !wantErr && err != nil:
-		if e, ok := err.(*spec.Error); !ok || e.Reason != spec.TooLarge || !c.beyond(in) {
+		if e, ok := err.(*spec.Error); !ok || e.Reason != spec.TooLarge || !beyond(in) {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	case err == nil && c.Canonical != nil && v.String() != *c.Canonical:

@@ -161,16 +161,16 @@ func contactConfirm(a *app) *cobra.Command {
 		Use: "confirm NAME", Short: "say that the six words were compared with a person", Args: cobra.ExactArgs(1),
 		Example: "  sealbridge contact confirm ann\n  sealbridge contact confirm ann --words \"amber violin cargo ninety lemon orbit\"",
 		RunE: func(c *cobra.Command, args []string) error {
-			_, cl, err := a.client()
-			if err != nil {
-				return err
-			}
 			if words == "" {
+				_, cl, err := a.client()
+				if err != nil {
+					return err
+				}
 				if words, err = a.compareWords(c.Context(), cl, args[0]); err != nil {
 					return err
 				}
 			}
-			return a.changed(c.Context(), cl, gateway.ContactChange{Name: args[0], Do: "confirm", Words: strings.Join(strings.Fields(words), " ")}, "confirmed")
+			return a.changed(c, gateway.ContactChange{Name: args[0], Do: "confirm", Words: strings.Join(strings.Fields(words), " ")}, "confirmed")
 		},
 	}
 	c.Flags().StringVar(&words, "words", "", "the six words as the other person read them")
@@ -199,70 +199,51 @@ func (a *app) compareWords(ctx context.Context, cl *local.Client, name string) (
 	return "", spec.Refuse(spec.NotFound, "", "no contact is called "+manifest.Display(name, 40))
 }
 
-func (a *app) changed(ctx context.Context, cl *local.Client, in gateway.ContactChange, word string) error {
-	out, err := local.ChangeContact.Call(ctx, cl, in)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		return a.emit(out)
-	}
-	a.print("%s: %s\n", out.Name, word)
-	return nil
+func (a *app) changed(c *cobra.Command, in gateway.ContactChange, word string) error {
+	return query(a, c, local.ChangeContact, in, func(out gateway.ContactView) error {
+		a.print("%s: %s\n", out.Name, word)
+		return nil
+	})
 }
 
 func contactList(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"show"}, Short: "list contacts", Example: "  sealbridge contact list --json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, cl, err := a.client()
-			if err != nil {
-				return err
-			}
-			cs, err := local.Contacts.Call(c.Context(), cl, gateway.None{})
-			if err != nil || a.json {
-				if err == nil {
-					err = a.emit(cs)
+			return query(a, c, local.Contacts, gateway.None{}, func(cs []gateway.ContactView) error {
+				if len(cs) == 0 {
+					a.print("nobody yet: sealbridge invite\n")
 				}
-				return err
-			}
-			if len(cs) == 0 {
-				a.print("nobody yet: sealbridge invite\n")
-			}
-			for _, v := range cs {
-				state := "confirmed"
-				switch {
-				case v.Blocked:
-					state = "blocked"
-				case v.Alarm:
-					state = "ALARM: the invite was used twice; compare the words again"
-				case !v.Confirmed:
-					state = "not confirmed: compare  " + v.Words
+				for _, v := range cs {
+					a.print("%-16s %s   %s\n", v.Name, v.Fingerprint, standing(v))
 				}
-				a.print("%-16s %s   %s\n", v.Name, v.Fingerprint, state)
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 }
 
+func standing(v gateway.ContactView) string {
+	switch {
+	case v.Blocked:
+		return "blocked"
+	case v.Alarm:
+		return "ALARM: the invite was used twice; compare the words again"
+	case !v.Confirmed:
+		return "not confirmed: compare  " + v.Words
+	}
+	return "confirmed"
+}
+
 func contactChange(a *app, do, short string) *cobra.Command {
 	return &cobra.Command{Use: do + " NAME", Short: short, Example: "  sealbridge contact " + do + " ben", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		return a.changed(c.Context(), cl, gateway.ContactChange{Name: args[0], Do: do}, do+"ed")
+		return a.changed(c, gateway.ContactChange{Name: args[0], Do: do}, do+"ed")
 	}}
 }
 
 func contactRename(a *app) *cobra.Command {
 	return &cobra.Command{Use: "rename NAME NEW", Short: "call a contact by another name", Example: "  sealbridge contact rename ben-2 ben", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, cl, err := a.client()
-			if err != nil {
-				return err
-			}
-			return a.changed(c.Context(), cl, gateway.ContactChange{Name: args[0], Do: "rename", To: args[1]}, "renamed")
+			return a.changed(c, gateway.ContactChange{Name: args[0], Do: "rename", To: args[1]}, "renamed")
 		}}
 }

@@ -177,10 +177,6 @@ func (a *app) decideHere(ctx context.Context, h *home.Home, cl *local.Client, id
 func gateFiles(a *app) *cobra.Command {
 	var dir string
 	c := &cobra.Command{Use: "files ASK -o DIR", Short: "open the files of a delivery before you decide", Example: "  sealbridge gate files 9T4C -o look/", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
 		if dir == "" {
 			return usage("-o DIR, a new folder")
 		}
@@ -188,18 +184,13 @@ func gateFiles(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := local.Quarantined.Call(c.Context(), cl, gateway.Fetch{Ask: args[0], Dir: abs})
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.emit(out)
-		}
-		for _, f := range out.Files {
-			a.print("%s\n", filepath.Join(dir, manifest.Display(f, 255)))
-		}
-		a.note("not accepted yet: these files are the other side's, for your eyes")
-		return nil
+		return query(a, c, local.Quarantined, gateway.Fetch{Ask: args[0], Dir: abs}, func(out gateway.Fetched) error {
+			for _, f := range out.Files {
+				a.print("%s\n", filepath.Join(dir, manifest.Display(f, 255)))
+			}
+			a.note("not accepted yet: these files are the other side's, for your eyes")
+			return nil
+		})
 	}}
 	c.Flags().StringVarP(&dir, "out", "o", "", "a new folder")
 	return c

@@ -228,12 +228,3 @@ func journalError(err error) error {
 	}
 	return err
 }
-
-// client asks the gateway of this home.
-func (a *app) client() (*home.Home, *local.Client, error) {
-	h, err := home.Read(a.home)
-	if err != nil {
-		return nil, nil, err
-	}
-	return h, local.NewClient(h.Socket(), thisVersion()), nil
-}

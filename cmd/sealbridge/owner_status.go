@@ -25,20 +25,11 @@ var (
 
 func statusCommand(a *app) *cobra.Command {
 	return &cobra.Command{Use: "status", GroupID: "start", Short: "say what is going on", Example: "  sealbridge status", RunE: func(c *cobra.Command, _ []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		s, err := local.Status.Call(c.Context(), cl, gateway.None{})
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.emit(s)
-		}
-		a.print("%s   running since %s\n  waiting for you   %d   sealbridge gate list\n  open tasks        %d   sealbridge task list\n  contacts          %d\n  unacknowledged    %d\n",
-			s.Name, inLocal(s.Started), s.Waiting, s.Tasks, s.Contacts, s.Outgoing)
-		return nil
+		return query(a, c, local.Status, gateway.None{}, func(s gateway.Status) error {
+			a.print("%s   running since %s\n  waiting for you   %d   sealbridge gate list\n  open tasks        %d   sealbridge task list\n  contacts          %d\n  unacknowledged    %d\n",
+				s.Name, inLocal(s.Started), s.Waiting, s.Tasks, s.Contacts, s.Outgoing)
+			return nil
+		})
 	}}
 }
 

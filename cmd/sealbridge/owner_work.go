@@ -150,24 +150,15 @@ func taskCommand(a *app) *cobra.Command {
 
 func taskList(a *app) *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list tasks, newest first", Example: "  sealbridge task list", RunE: func(c *cobra.Command, _ []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		ts, err := local.Tasks.Call(c.Context(), cl, gateway.None{})
-		if err != nil || a.json {
-			if err == nil {
-				err = a.emit(ts)
+		return query(a, c, local.Tasks, gateway.None{}, func(ts []gateway.TaskView) error {
+			if len(ts) == 0 {
+				a.print("no tasks yet: sealbridge propose --to CONTACT -m GOAL\n")
 			}
-			return err
-		}
-		if len(ts) == 0 {
-			a.print("no tasks yet: sealbridge propose --to CONTACT -m GOAL\n")
-		}
-		for _, t := range ts {
-			a.print("%s  %-10s %-9s with %-12s %s%s\n", short(t.TaskID), t.State, t.Role, t.With, t.Title, waits(t))
-		}
-		return nil
+			for _, t := range ts {
+				a.print("%s  %-10s %-9s with %-12s %s%s\n", short(t.TaskID), t.State, t.Role, t.With, t.Title, waits(t))
+			}
+			return nil
+		})
 	}}
 }
 
@@ -186,23 +177,11 @@ func waits(t gateway.TaskView) string {
 
 func taskShow(a *app) *cobra.Command {
 	return &cobra.Command{Use: "show TASK", Short: "show one task with both histories", Example: "  sealbridge task show QW7F --json", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		t, err := local.Task.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
-		if err != nil || a.json {
-			if err == nil {
-				err = a.emit(t)
-			}
-			return err
-		}
-		a.showTask(t)
-		return nil
+		return query(a, c, local.Task, gateway.Ref{Task: args[0]}, a.showTask)
 	}}
 }
 
-func (a *app) showTask(t gateway.TaskView) {
+func (a *app) showTask(t gateway.TaskView) error {
 	a.print("%s\n%s   with %s   %s\n", t.Title, strings.ToUpper(t.State)+waits(t), t.With, t.TaskID)
 	if !t.Deadline.IsZero() {
 		a.print("due %s   manifest %s\n", inLocal(t.Deadline), t.ManifestDigest)
@@ -228,6 +207,7 @@ func (a *app) showTask(t gateway.TaskView) {
 	if t.Recovery != "" {
 		a.print("  in recovery: %s\n", t.Recovery)
 	}
+	return nil
 }
 
 func moment(t gateway.TaskView, m gateway.Moment) string {
@@ -312,19 +292,10 @@ func (a *app) waitFor(ctx context.Context, cl *local.Client, task, dir string, m
 func taskCancel(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{Use: "cancel TASK", Short: "end a task that you asked for", Example: "  sealbridge task cancel QW7F --reason \"found it myself\"", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		t, err := local.Cancel.Call(c.Context(), cl, gateway.Cancellation{Task: args[0], Reason: reason})
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.emit(t)
-		}
-		a.print("%s  %s\n", short(t.TaskID), t.State)
-		return nil
+		return query(a, c, local.Cancel, gateway.Cancellation{Task: args[0], Reason: reason}, func(t gateway.TaskView) error {
+			a.print("%s  %s\n", short(t.TaskID), t.State)
+			return nil
+		})
 	}}
 	c.Flags().StringVar(&reason, "reason", "", "what the other side is told")
 	return c

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,9 +32,9 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SEALBRIDGE_HOME", e.Getenv("WORK")+"/home")
-			return nil
+			return os.CopyFS(filepath.Join(e.WorkDir, "bundles"), os.DirFS(filepath.Join("..", "..", "spec", "vectors", "bundles")))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitfor": waitFor},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitfor": waitFor, "zip": makeZip},
 	})
 }
 
@@ -53,6 +55,24 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("exit %s, want %s", code, args[0])
 	}
+}
+
+// makeZip makes a zip: zip OUT NAME=FILE… ; a name may be anything.
+func makeZip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: zip OUT NAME=FILE…")
+	}
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	z := zip.NewWriter(f)
+	for _, pair := range args[1:] {
+		name, file, _ := strings.Cut(pair, "=")
+		w, err := z.Create(name)
+		ts.Check(err)
+		_, err = w.Write([]byte(strings.TrimSuffix(ts.ReadFile(file), "\n"))) // a file of a script ends with one
+		ts.Check(err)
+	}
+	ts.Check(errors.Join(z.Close(), f.Close()))
 }
 
 // waitFor waits until a file is there, as long as the script may run.

@@ -140,7 +140,10 @@ const (
 func look(s source) (k kind, value jcs.Value, err error) {
 	f, err := s.open()
 	if err != nil {
-		return other, value, &spec.Error{Reason: spec.Unavailable, Path: s.name, Err: err}
+		if namedJSON(s.name) {
+			return broken, value, unopened(s.name, err)
+		}
+		return other, value, unopened(s.name, err)
 	}
 	defer f.Close()
 	n := 0
@@ -185,14 +188,28 @@ func isOurs(v jcs.Value) bool {
 	return strings.HasPrefix(name, "sealbridge/") || isManifest(v)
 }
 
-// fileSum is the digest of a file by which evidence may name it.
-func fileSum(s source) (signing.Digest, int64, error) {
+// fileSum is a file with the digest by which evidence may name it. looked is
+// what look said; a file that cannot be read says so.
+func fileSum(s source, looked error) (fileWord, error) {
+	w := fileWord{Path: s.name}
 	f, err := s.open()
-	if err != nil {
-		return signing.Digest{}, 0, err
+	if err == nil {
+		defer f.Close()
+		h := sha256.New()
+		w.Bytes, err = io.Copy(h, io.LimitReader(f, maxUnpacked))
+		w.Digest = signing.DigestFrom([32]byte(h.Sum(nil)))
 	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, maxUnpacked))
-	return signing.DigestFrom([32]byte(h.Sum(nil))), n, err
+	if err != nil {
+		return fileWord{Path: s.name, Is: "cannot be read"}, unopened(s.name, err)
+	}
+	return w, looked
+}
+
+// unopened is a file that the system or the zip does not give; its folder is nobody's business.
+func unopened(name string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return &spec.Error{Reason: spec.Unavailable, Path: name, Err: err}
 }

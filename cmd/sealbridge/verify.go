@@ -25,7 +25,9 @@ var _ = register(verifyCommand)
 type verdict struct {
 	audit.Report
 	Signers []signerWord `json:"signers,omitempty"` // of a single document, in order
-	Files   []fileWord   `json:"files,omitempty"`   // of a folder or zip, that are no evidence themselves
+	Files   []fileWord   `json:"files,omitempty"`   // of a folder or zip, all of them
+
+	typed string // the path that was asked for
 }
 
 // signerWord is what arithmetic says of one signature block: ok, or the word.
@@ -35,9 +37,10 @@ type signerWord struct {
 	Word string `json:"word"`
 }
 
-// fileWord says whether the evidence names a file that lies beside it.
+// fileWord says what a file of a folder or zip is: evidence, named by the
+// evidence, or neither.
 type fileWord struct {
-	Name   string         `json:"name"`
+	Path   string         `json:"path"` // cleaned
 	Digest signing.Digest `json:"digest"`
 	Bytes  int64          `json:"bytes"`
 	Is     string         `json:"is"`
@@ -50,6 +53,7 @@ type asked struct {
 	at      string
 	compare bool
 	who     bool
+	report  string
 }
 
 func verifyCommand(a *app) *cobra.Command {
@@ -61,7 +65,7 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: "Three answers: verified (whatever is there holds), binding (nothing that a contract\n" +
 			"needs is absent), and whether the owners' keys are known to you. Exit 0 when verified\n" +
 			"and what --require asks, 1 when not, 2 when the input is no evidence at all.",
-		Example: "  sealbridge verify acme.zip --trust parties.yaml --require binding,known\n" +
+		Example: "  sealbridge verify acme.zip --trust parties.yaml --require binding,known --report case.html\n" +
 			"  sealbridge verify acme.json borealis.json --compare",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.verify(args, q) },
@@ -72,6 +76,7 @@ func verifyCommand(a *app) *cobra.Command {
 	f.StringVar(&q.at, "at", "", "look at deadlines from this instant, as 2026-11-30T10:00:00Z")
 	f.BoolVar(&q.compare, "compare", false, "hold two files of one task against each other")
 	f.BoolVar(&q.who, "who", false, "list the owners' keys with their fingerprints, to be read back to them")
+	f.StringVar(&q.report, "report", "", "write the report as a printable HTML page too")
 	return c
 }
 
@@ -85,16 +90,25 @@ func (a *app) verify(paths []string, q asked) error {
 	}
 	done := a.working("checking the evidence")
 	var all []verdict
+	var inputs []audit.Input
 	for _, p := range paths {
-		var vs []verdict
-		if vs, err = a.verifyPath(p, o); err != nil {
+		vs, in, ferr := a.verifyPath(p, o, q.report != "")
+		if err = ferr; err != nil {
 			break
 		}
-		all = append(all, vs...)
+		all, inputs = append(all, vs...), append(inputs, in)
 	}
 	done()
 	if err != nil {
 		return err
+	}
+	if q.compare && len(all) != 2 {
+		return usage("--compare takes two paths with one bundle each")
+	}
+	if q.report != "" {
+		if err := a.writeReport(paths, all, inputs, q); err != nil {
+			return err
+		}
 	}
 	if q.compare {
 		return a.compare(all, q)
@@ -148,10 +162,17 @@ type party struct {
 	Learned string `yaml:"learned"`
 }
 
+// trustPair takes NAME=DID apart, or says that it is the name of a file.
+func trustPair(arg string) (pair [2]string, ok bool) {
+	name, did, ok := strings.Cut(arg, "=did:key:")
+	return [2]string{name, "did:key:" + did}, ok
+}
+
 // trust reads NAME=DID or a parties.yaml.
 func trust(into map[signing.DID]audit.Known, arg string) error {
-	if name, did, ok := strings.Cut(arg, "=did:key:"); ok {
-		d, err := signing.ParseDID("did:key:" + did)
+	if pair, ok := trustPair(arg); ok {
+		name := pair[0]
+		d, err := signing.ParseDID(pair[1])
 		if err != nil {
 			return spec.At("--trust ", err)
 		}
@@ -178,21 +199,30 @@ func trust(into map[signing.DID]audit.Known, arg string) error {
 }
 
 // verifyPath verifies what stands behind one path. A folder or zip gives one
-// value for each bundle in it, and one for all single documents together.
-func (a *app) verifyPath(at string, o audit.Options) ([]verdict, error) {
+// value for each bundle in it, and one for all single documents together. The
+// input's digest is taken where sum asks for it.
+func (a *app) verifyPath(at string, o audit.Options, sum bool) (all []verdict, in audit.Input, err error) {
 	list, packed, done, err := a.sources(at)
 	if err != nil {
-		return nil, err
+		return nil, in, err
 	}
 	defer done()
-	if !packed {
-		v, err := verifyOne(list[0], at, o)
-		if err != nil {
-			return nil, spec.At(at+" ", err)
+	if sum {
+		if in, err = inputOf(at, list, packed); err != nil {
+			return nil, in, err
 		}
-		return []verdict{v}, nil
 	}
-	return verifyPacked(list, at, o)
+	if packed {
+		all, err = verifyPacked(list, at, o)
+	} else {
+		var v verdict
+		v, err = verifyOne(list[0], at, o)
+		all, err = []verdict{v}, spec.At(at+" ", err)
+	}
+	for i := range all {
+		all[i].typed = at
+	}
+	return all, in, err
 }
 
 func verifyOne(s source, shown string, o audit.Options) (v verdict, err error) {
@@ -227,10 +257,13 @@ func signersOf(v jcs.Value) (out []signerWord) {
 func verifyPacked(list []source, at string, o audit.Options) (all []verdict, err error) {
 	var loose bytes.Buffer
 	var last source
-	var files []fileWord
-	pooled := 0
-	for _, s := range list {
+	files := make([]fileWord, len(list))
+	var pooled []int // documents that are verified together
+	for i, s := range list {
 		k, value, err := look(s)
+		if files[i], err = fileSum(s, err); k == other {
+			continue
+		}
 		switch k {
 		case single:
 			if loose.Len()+len(value.Bytes()) > jcs.MaxStreamBytes {
@@ -238,27 +271,23 @@ func verifyPacked(list []source, at string, o audit.Options) (all []verdict, err
 			}
 			loose.Write(value.Bytes())
 			loose.WriteByte('\n')
-			pooled, last = pooled+1, s
+			pooled, last = append(pooled, i), s
+			continue
 		case stream:
-			v, err := verifyOne(s, at+"/"+s.name, o)
-			if err != nil {
-				v = unreadable(at+"/"+s.name, err)
+			v, verr := verifyOne(s, at+"/"+s.name, o)
+			if err = verr; err == nil {
+				all = append(all, v)
 			}
-			all = append(all, v)
-		case broken: // evidence may have been damaged: never left out in silence
-			all = append(all, unreadable(at+"/"+s.name, err))
-		case other:
-			d, n, err := fileSum(s)
-			if err != nil {
-				return nil, &spec.Error{Reason: spec.Malformed, Path: at + "/" + s.name, Err: err}
-			}
-			files = append(files, fileWord{Name: s.name, Digest: d, Bytes: n})
 		}
+		if err != nil { // evidence may have been damaged: never left out in silence
+			all = append(all, unreadable(at+"/"+s.name, err))
+		}
+		files[i].Is = evidence(all[len(all)-1])
 	}
-	if pooled > 0 {
+	if len(pooled) > 0 {
 		s := source{at, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(loose.Bytes())), nil }}
 		shown := at
-		if pooled == 1 {
+		if len(pooled) == 1 {
 			shown = at + "/" + last.name
 		}
 		v, err := verifyOne(s, shown, o)
@@ -266,12 +295,26 @@ func verifyPacked(list []source, at string, o audit.Options) (all []verdict, err
 			return nil, spec.At(at+" ", err)
 		}
 		all = append(all, v)
+		for _, i := range pooled {
+			files[i].Is = evidence(v)
+		}
 	}
 	if len(all) == 0 {
 		return nil, spec.Refuse(spec.Malformed, at, "no evidence in it")
 	}
 	match(all, files)
 	return all, nil
+}
+
+// evidence is what a file is that was verified.
+func evidence(v verdict) string {
+	switch {
+	case v.Kind == unreadableKind:
+		return "evidence that cannot be read"
+	case v.Verified:
+		return "evidence, verified"
+	}
+	return "evidence, NOT verified"
 }
 
 const unreadableKind = "unreadable"
@@ -284,25 +327,26 @@ func unreadable(name string, err error) verdict {
 	return verdict{Report: r}
 }
 
-// match says what each file is that lies beside the evidence: the digest decides, never its name.
+// match says what each file is that is no evidence itself: the digest decides, never its name.
 func match(all []verdict, files []fileWord) {
-	if len(files) == 0 {
-		return
-	}
 	named := map[signing.Digest]string{}
 	for _, v := range all {
 		for _, x := range v.Facts.Asked {
-			named[x.Digest] = "the file " + manifest.Display(x.Name, 100) + " that went to the worker"
+			named[x.Digest] = "is the file " + manifest.Display(x.Name, 100) + " that went to the worker"
 		}
 		for _, d := range v.Facts.Deliveries {
 			for _, x := range d.Artifacts {
-				named[x.Digest] = fmt.Sprintf("the delivered %s (revision %d)", manifest.Display(x.Name, 100), d.Revision)
+				named[x.Digest] = fmt.Sprintf("is the delivered %s (revision %d)", manifest.Display(x.Name, 100), d.Revision)
 			}
 		}
 	}
-	for i, f := range files {
-		if files[i].Is = named[f.Digest]; files[i].Is == "" {
-			files[i].Is = "ignored, not evidence"
+	for i := range files {
+		f := &files[i]
+		if f.Is == "" {
+			f.Is = named[f.Digest]
+		}
+		if f.Is == "" {
+			f.Is = "ignored, not evidence"
 		}
 	}
 	all[len(all)-1].Files = files

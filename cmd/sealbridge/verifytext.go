@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"sealbridge/manifest"
 	"sealbridge/policy/audit"
 )
@@ -17,34 +19,40 @@ func (a *app) show(all []verdict, q asked) error {
 		if i > 0 {
 			a.print("\n")
 		}
-		if v.Kind == unreadableKind {
-			a.print("%s\n%-13s %s: %s\n", v.Headline(), "Unreadable", manifest.Display(v.File, 200), v.Findings[0].Message)
-			continue
-		}
-		if err := audit.Text(v.Report, a.out); err != nil {
+		if err := v.page(q).Text(a.out); err != nil {
 			return err
-		}
-		a.showFile(v)
-		if q.who {
-			a.showWho(v)
 		}
 	}
 	return nil
 }
 
-// showFile prints what only a file has: its signature blocks, the files beside it.
-func (a *app) showFile(v verdict) {
+// page is the report for people, and what only a file has: its signature
+// blocks, the files of its folder, the keys to ask for.
+func (v verdict) page(q asked) *audit.Page {
+	var p *audit.Page
+	if v.Kind == unreadableKind {
+		p = audit.NewPage(v.Headline())
+		p.Row("Unreadable", manifest.Display(v.File, 200)+": "+v.Findings[0].Message)
+	} else {
+		p = v.Report.Page()
+	}
 	for i, s := range v.Signers {
-		a.print("%-13s %-10s %s  %s\n", label(i, "Signed"), s.Role, s.DID, s.Word)
+		p.Row(label(i, "Signed"), fmt.Sprintf("%-10s %s  %s", s.Role, s.DID, s.Word))
 	}
 	for i, f := range v.Files {
-		a.print("%-13s %s  %s, %s: %s\n", label(i, "Beside it"), f.Name, f.Digest.Short(), bytesOf(f.Bytes), f.Is)
+		p.Row(label(i, "Files"), fmt.Sprintf("%s  %s, %s  %s", f.Path, f.Digest.Short(), bytesOf(f.Bytes), f.Is))
 	}
+	if q.who {
+		v.who(p)
+	}
+	return p
 }
 
-func (a *app) showWho(v verdict) {
-	for i, p := range v.Parties {
-		a.print("%-13s %-10s %s  %s\n%-13s %-10s %s\n", label(i, "Keys"), p.Role, p.Name, p.OwnerDid, "", "", manifest.Fingerprint(p.OwnerDid))
+// who adds the owners' keys, to be read back to them.
+func (v verdict) who(p *audit.Page) {
+	for i, x := range v.Parties {
+		p.Row(label(i, "Keys"), fmt.Sprintf("%-10s %s  %s", x.Role, x.Name, x.OwnerDid))
+		p.Row("", fmt.Sprintf("%-10s %s", "", x.Fingerprint))
 	}
 }
 
@@ -67,9 +75,6 @@ type comparison struct {
 // compare holds two files against each other. Two that differ are a no, even
 // if each holds alone.
 func (a *app) compare(all []verdict, q asked) error {
-	if len(all) != 2 {
-		return usage("--compare takes two paths with one bundle each")
-	}
 	x, y := all[0], all[1]
 	c := audit.Compare(x.Report, y.Report)
 	if a.json {
@@ -80,16 +85,19 @@ func (a *app) compare(all []verdict, q asked) error {
 		if err := a.emit(out); err != nil {
 			return err
 		}
-	} else {
-		if err := audit.CompareText(x.Report, y.Report, c, a.out); err != nil {
-			return err
-		}
-		if q.who {
-			a.showWho(x)
-		}
+	} else if err := comparePage(x, y, q).Text(a.out); err != nil {
+		return err
 	}
 	if !c.Agree || !x.passes(q.require) || !y.passes(q.require) {
 		return errNo
 	}
 	return nil
+}
+
+func comparePage(x, y verdict, q asked) *audit.Page {
+	p := audit.ComparePage(x.Report, y.Report, audit.Compare(x.Report, y.Report))
+	if q.who {
+		x.who(p)
+	}
+	return p
 }

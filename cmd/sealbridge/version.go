@@ -55,6 +55,14 @@ func versionCommand(a *app) *cobra.Command {
 }
 
 func thisBuild() (build, error) {
+	b := builtFrom()
+	sum, err := selfSum()
+	b.SHA256 = sum
+	return b, err
+}
+
+// builtFrom is the build without the digest of its binary.
+func builtFrom() build {
 	b := build{Version: "(devel)", Protocol: manifest.ProtocolVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "" {
@@ -69,9 +77,7 @@ func thisBuild() (build, error) {
 			}
 		}
 	}
-	sum, err := selfSum()
-	b.SHA256 = sum
-	return b, err
+	return b
 }
 
 func selfSum() (string, error) {

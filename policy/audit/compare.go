@@ -98,12 +98,16 @@ func taskOf(r Report) string {
 }
 
 // CompareText writes both headlines and where the two part.
-func CompareText(a, b Report, c Comparison, w io.Writer) error {
-	p := &page{}
+func CompareText(a, b Report, c Comparison, w io.Writer) error { return ComparePage(a, b, c).Text(w) }
+
+// ComparePage has both headlines and where the two part.
+func ComparePage(a, b Report, c Comparison) *Page {
+	p := &Page{}
 	names := [2]string{orText(manifest.Display(a.File, 40), "the first"), orText(manifest.Display(b.File, 40), "the other")}
 	col := max(width(names[0]), width(names[1]), 12) + 3
-	p.line(pad(names[0], col) + a.Headline())
-	p.line(pad(names[1], col) + b.Headline())
+	say := func(label, text string) { p.add(row{label: label, col: col, text: text}) }
+	say(names[0], a.Headline())
+	say(names[1], b.Headline())
 	together := "THEY DIFFER"
 	switch {
 	case c.Whole:
@@ -111,33 +115,32 @@ func CompareText(a, b Report, c Comparison, w io.Writer) error {
 	case c.Agree:
 		together = "THEY AGREE AS FAR AS BOTH GO"
 	}
-	p.line(pad("TOGETHER", col) + together)
+	say("TOGETHER", together)
 	var same []string
 	for _, x := range a.Parties {
 		if n := c.LastCommon[x.OwnerDid.String()]; n > 0 {
 			same = append(same, fmt.Sprintf("%s's events 1–%d", x.Name, n))
 		}
 	}
-	p.line(pad("Same in both", col) + orText(strings.Join(same, ", "), "nothing"))
+	say("Same in both", orText(strings.Join(same, ", "), "nothing"))
 	for _, d := range c.Differences {
 		who := fmt.Sprintf("%s's event %d, %s", a.nameOf(d.By), d.Seq, d.Kind)
 		switch d.What {
 		case "task":
-			p.line(pad("They part at", col) + "the task: " + orText(d.First, "none") + " and " + orText(d.Other, "none"))
+			say("They part at", "the task: "+orText(d.First, "none")+" and "+orText(d.Other, "none"))
 		case "event":
-			p.line(pad("They part at", col) + who + ": two versions, both signed by its agent key (rule " + d.Rule + ")")
-			p.line(pad("  "+names[0], col) + short(d.First))
-			p.line(pad("  "+names[1], col) + short(d.Other))
+			say("They part at", who+": two versions, both signed by its agent key (rule "+d.Rule+")")
+			say("  "+names[0], short(d.First))
+			say("  "+names[1], short(d.Other))
 		default:
 			in := names[0]
 			if d.First == "" {
 				in = names[1]
 			}
-			p.line(pad("Only in one", col) + in + ": " + who)
+			say("Only in one", in+": "+who)
 		}
 	}
-	_, err := io.WriteString(w, p.String())
-	return err
+	return p
 }
 
 func short(digest string) string {

@@ -90,7 +90,7 @@ func (a *audit) parties() {
 		}
 		k, ok := a.o.Trust[p.OwnerDid]
 		a.rep.Parties = append(a.rep.Parties, Party{Role: r, Name: a.name(r), OwnerDid: p.OwnerDid, AgentDid: p.AgentDid, Known: ok,
-			Learned: manifest.Display(k.Learned, 200)})
+			Fingerprint: manifest.Fingerprint(p.OwnerDid), Learned: manifest.Display(k.Learned, 200)})
 	}
 	t := &Task{TaskID: a.m.TaskID, Title: manifest.Display(a.m.Task.Title, 200), ManifestDigest: a.digest}
 	if !a.task.IsZero() {

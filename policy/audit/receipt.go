@@ -8,14 +8,16 @@ import (
 	"sealbridge/manifest"
 )
 
-// ReceiptText is the receipt of a task for people, from the same facts. It
-// claims no more than the report does.
-func ReceiptText(r Report, w io.Writer) error {
-	p := &page{}
+// ReceiptText writes the receipt of a task for people.
+func ReceiptText(r Report, w io.Writer) error { return r.Receipt().Text(w) }
+
+// Receipt is the receipt of a task for people, from the same facts. It claims
+// no more than the report does.
+func (r Report) Receipt() *Page {
+	p := &Page{}
 	if r.Task == nil {
 		p.apart("RECEIPT", "no task")
-		_, err := io.WriteString(w, p.String())
-		return err
+		return p
 	}
 	f := r.Facts
 	ann, ben := r.nameOf(manifest.Requester), r.nameOf(manifest.Worker)
@@ -26,17 +28,16 @@ func ReceiptText(r Report, w io.Writer) error {
 	p.apart("RECEIPT", outcome)
 	p.apart(r.Task.Title, r.Task.TaskID.String())
 	p.line(fmt.Sprintf("%s asked %s · %s–%s", ann, ben, f.From.Time().Format("Mon 2 Jan 2006, 15:04"), f.To.Time().Format("15:04 UTC")))
-	p.row("Asked", fileWords(f.Asked)+" left "+ann)
-	p.row("Got", got(f))
+	p.Row("Asked", fileWords(f.Asked)+" left "+ann)
+	p.Row("Got", got(f))
 	p.used(f, ben)
-	p.row("Paid by", map[string]string{"worker_byok": ben + ", with its own keys", "bilateral_quota": "each side its share",
+	p.Row("Paid by", map[string]string{"worker_byok": ben + ", with its own keys", "bilateral_quota": "each side its share",
 		"external_settlement_plugin": "a settlement outside"}[f.CostBearer]+". No money moved through Sealbridge.")
-	p.row("Said yes", r.yeses())
-	p.row("Checked", checks(f))
-	p.row("Shows not", "that the figures are right; what the model was told elsewhere; whose clock was right")
-	p.row("Check it", "sealbridge verify FILE        manifest "+r.Task.ManifestDigest.Short())
-	_, err := io.WriteString(w, p.String())
-	return err
+	p.Row("Said yes", r.yeses())
+	p.Row("Checked", checks(f))
+	p.Row("Shows not", "that the figures are right; what the model was told elsewhere; whose clock was right")
+	p.Row("Check it", "sealbridge verify FILE        manifest "+r.Task.ManifestDigest.Short())
+	return p
 }
 
 func fileWords(refs []manifest.ArtifactRef) string {
@@ -62,20 +63,20 @@ func got(f Facts) string {
 	return strings.TrimPrefix(fmt.Sprintf("result, revision %d", d.Revision)+join(names), ", ")
 }
 
-func (p *page) used(f Facts, ben string) {
+func (p *Page) used(f Facts, ben string) {
 	if f.Used == nil {
-		p.row("Used", "nothing was reported")
+		p.Row("Used", "nothing was reported")
 		return
 	}
 	u, l, s := f.Used.Meters, f.Limits, f.Used.Source
 	row := func(label, what, have, of, source string) {
-		p.row(label, fmt.Sprintf("%-14s %12s of %10s   %s by %s's gateway", what, have, of, source, ben))
+		p.Row(label, fmt.Sprintf("%-14s %12s of %10s   %s by %s's gateway", what, have, of, source, ben))
 	}
 	row("Used", "input tokens", count(u.InputTokens), count(l.InputTokens), s.InputTokens)
 	row("", "output tokens", count(u.OutputTokens), count(l.OutputTokens), s.OutputTokens)
 	row("", "tool calls", count(u.ToolInvocations), count(l.ToolInvocations), s.ToolInvocations)
 	row("", "time", seconds(u.WallClockSeconds), seconds(l.WallClockSeconds), s.WallClockSeconds)
-	p.row("", "handed on      nobody")
+	p.Row("", "handed on      nobody")
 }
 
 func (r Report) yeses() string {

@@ -50,12 +50,13 @@ type Heads struct {
 // Party is one side. Name is the auditor's where it knows the key, else the
 // signer's own, escaped.
 type Party struct {
-	Role     manifest.Role `json:"role"`
-	Name     string        `json:"name"`
-	OwnerDid signing.DID   `json:"ownerDid"`
-	AgentDid signing.DID   `json:"agentDid"`
-	Known    bool          `json:"known"`
-	Learned  string        `json:"learned,omitempty"` // how, as the auditor noted
+	Role        manifest.Role `json:"role"`
+	Name        string        `json:"name"`
+	OwnerDid    signing.DID   `json:"ownerDid"`
+	Fingerprint string        `json:"fingerprint"` // of the owner, to be read back by telephone (M8)
+	AgentDid    signing.DID   `json:"agentDid"`
+	Known       bool          `json:"known"`
+	Learned     string        `json:"learned,omitempty"` // how, as the auditor noted
 }
 
 // Severity of a finding: an error means not verified, a gap not binding, a note nothing.

@@ -22,10 +22,13 @@ func (r Report) Headline() string {
 	return word(r.Verified, "VERIFIED") + " · " + word(r.Binding, "BINDING") + " · " + orText(signers, "SIGNERS NOT KNOWN")
 }
 
-// Text writes the report for people. Good and bad use the same words in the
-// same places; times are UTC; every text of others is escaped (M8).
-func Text(r Report, w io.Writer) error {
-	p := &page{}
+// Text writes the report for people.
+func Text(r Report, w io.Writer) error { return r.Page().Text(w) }
+
+// Page is the report for people. Good and bad use the same words in the same
+// places; times are UTC; every text of others is escaped (M8).
+func (r Report) Page() *Page {
+	p := &Page{}
 	head := r.Headline()
 	counts := fmt.Sprintf("%s, %s", plural(r.Documents, "document"), plural(r.Signatures, "signature"))
 	p.apart(head, counts)
@@ -47,55 +50,20 @@ func Text(r Report, w io.Writer) error {
 	p.entries("Proven", r.Proven)
 	p.entries("Claimed", r.Claimed)
 	if len(r.Missing) == 0 {
-		p.row("Missing", "nothing the contract needs. Not shown: policy files (digests only)")
+		p.Row("Missing", "nothing the contract needs. Not shown: policy files (digests only)")
 	}
 	p.entries("Missing", r.Missing)
 	p.ask(r)
 	p.notes(r)
 	for i, l := range r.Limits {
-		p.row(first(i, "Limits"), l.ID+" "+l.Text)
+		p.Row(first(i, "Limits"), l.ID+" "+l.Text)
 	}
 	if r.Known != "all" && len(r.Parties) > 0 {
 		p.gap()
 		p.line("names above were chosen by the signers where no line says known; --who lists keys to confirm")
 	}
-	_, err := io.WriteString(w, p.String())
-	return err
+	return p
 }
-
-type page struct{ strings.Builder }
-
-func (p *page) line(s string) { p.WriteString(strings.TrimRight(s, " ") + "\n") }
-
-func (p *page) gap() { p.line("") }
-
-const textWidth = 78
-
-func (p *page) apart(left, right string) {
-	n := textWidth - width(left) - width(right)
-	p.line(left + strings.Repeat(" ", max(2, n)) + right)
-}
-
-// row is a label in a column of its own and a text beside it, wrapped.
-func (p *page) row(label, text string) {
-	const col = 14
-	room := textWidth + 20 - col
-	r := []rune(text)
-	for len(r) > room {
-		cut := room
-		for i := room; i > room/2; i-- {
-			if r[i] == ' ' {
-				cut = i
-				break
-			}
-		}
-		p.line(pad(label, col) + string(r[:cut]))
-		r, label = []rune(strings.TrimLeft(string(r[cut:]), " ")), ""
-	}
-	p.line(pad(label, col) + string(r))
-}
-
-func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-width(s))) }
 
 func first(i int, label string) string {
 	if i == 0 {
@@ -111,13 +79,13 @@ func plural(n int, word string) string {
 	return count(int64(n)) + " " + word + "s"
 }
 
-func (p *page) who(r Report) {
+func (p *Page) who(r Report) {
 	for i, x := range r.Parties {
 		known := "not known"
 		if x.Known {
 			known = "known" + map[bool]string{true: ": " + x.Learned}[x.Learned != ""]
 		}
-		p.row(first(i, "Who"), fmt.Sprintf("%-10s %s  %s  %s", x.Role, x.Name, x.OwnerDid, known))
+		p.Row(first(i, "Who"), fmt.Sprintf("%-10s %s  %s  %s", x.Role, x.Name, x.OwnerDid, known))
 	}
 }
 
@@ -131,7 +99,7 @@ func (r Report) nameOf(role manifest.Role) string {
 	return string(role)
 }
 
-func (p *page) contract(r Report) {
+func (p *Page) contract(r Report) {
 	f := r.Facts
 	signed := "nobody signed"
 	switch {
@@ -140,38 +108,38 @@ func (p *page) contract(r Report) {
 	case len(f.Signed) == 1:
 		signed = "only " + r.nameOf(f.Signed[0]) + " signed"
 	}
-	p.row("Agreed", "manifest "+r.Task.ManifestDigest.Short()+", "+signed)
+	p.Row("Agreed", "manifest "+r.Task.ManifestDigest.Short()+", "+signed)
 	for i, a := range f.Amendments {
-		p.row("", fmt.Sprintf("amendment %d: %s; both signed", i+1, a.Text))
+		p.Row("", fmt.Sprintf("amendment %d: %s; both signed", i+1, a.Text))
 	}
 	for i, a := range f.Approvals {
 		shown := ""
 		if a.Shown {
 			shown = "   text shown: in the bundle"
 		}
-		p.row(first(i, "Approved"), fmt.Sprintf("%-10s %s  %s, claimed  %s%s", gateWord(a.Gate), r.nameOf(a.By), manifest.Display(a.Presence, 64), clock(a.At), shown))
+		p.Row(first(i, "Approved"), fmt.Sprintf("%-10s %s  %s, claimed  %s%s", gateWord(a.Gate), r.nameOf(a.By), manifest.Display(a.Presence, 64), clock(a.At), shown))
 	}
 }
 
-func (p *page) work(r Report) {
+func (p *Page) work(r Report) {
 	f := r.Facts
 	for i, d := range f.Deliveries {
 		var names []string
 		for _, x := range d.Artifacts {
 			names = append(names, manifest.Display(x.Name, 100)+" "+x.Digest.Short())
 		}
-		p.row(first(i, "Delivered"), fmt.Sprintf("revision %d: result %s%s", d.Revision, d.Digest.Short(), join(names)))
+		p.Row(first(i, "Delivered"), fmt.Sprintf("revision %d: result %s%s", d.Revision, d.Digest.Short(), join(names)))
 	}
 	if len(f.Checks) > 0 {
 		var parts []string
 		for _, c := range f.Checks {
 			parts = append(parts, c.Kind+" "+c.Check+" "+c.Result)
 		}
-		p.row("Checked", strings.Join(parts, " · ")+" · verdict "+f.Verdict)
+		p.Row("Checked", strings.Join(parts, " · ")+" · verdict "+f.Verdict)
 	}
 	if f.Used != nil {
 		u, l := f.Used.Meters, f.Limits
-		p.row("Spent", fmt.Sprintf("in %s of %s · out %s of %s · calls %s of %s · %s of %s", count(u.InputTokens), count(l.InputTokens),
+		p.Row("Spent", fmt.Sprintf("in %s of %s · out %s of %s · calls %s of %s · %s of %s", count(u.InputTokens), count(l.InputTokens),
 			count(u.OutputTokens), count(l.OutputTokens), count(u.ToolInvocations), count(l.ToolInvocations), seconds(u.WallClockSeconds), seconds(l.WallClockSeconds)))
 	}
 	outcome := "open"
@@ -185,7 +153,7 @@ func (p *page) work(r Report) {
 		outcome += fmt.Sprintf("; %s's %s and %s's %s give the same state in any order", r.nameOf(manifest.Requester), plural(int(f.Events[0]), "event"),
 			r.nameOf(manifest.Worker), plural(int(f.Events[1]), "event"))
 	}
-	p.row("Outcome", outcome)
+	p.Row("Outcome", outcome)
 }
 
 func join(names []string) string {
@@ -196,18 +164,18 @@ func join(names []string) string {
 }
 
 // brk is what stands first in a bad report: where it breaks and what is left.
-func (p *page) brk(r Report) {
+func (p *Page) brk(r Report) {
 	wrong := r.wrong()
 	if len(wrong) == 0 {
 		return
 	}
-	p.apart("First break   "+manifest.Display(wrong[0].Path, 60), "rule "+wrong[0].Rule)
+	p.add(row{label: "First break", col: labelCol, text: manifest.Display(wrong[0].Path, 60), right: "rule " + wrong[0].Rule})
 	for i, f := range wrong {
 		if i == 20 {
-			p.row("", fmt.Sprintf("and %d more; --json has them all", len(wrong)-i))
+			p.Row("", fmt.Sprintf("and %d more; --json has them all", len(wrong)-i))
 			break
 		}
-		p.row("", fmt.Sprintf("%-18s %s  (%s)", f.Code, manifest.Display(f.Message, 300), manifest.Display(f.Path, 80)))
+		p.Row("", fmt.Sprintf("%-18s %s  (%s)", f.Code, manifest.Display(f.Message, 300), manifest.Display(f.Path, 80)))
 	}
 	var holds []string
 	for _, e := range r.Proven {
@@ -217,8 +185,8 @@ func (p *page) brk(r Report) {
 		holds = []string{"nothing that was to be shown"}
 	}
 	slices.Sort(holds)
-	p.row("Still holds", strings.Join(slices.Compact(holds), ", "))
-	p.row("Can't say", "what was delivered after the break, whether in time, the outcome")
+	p.Row("Still holds", strings.Join(slices.Compact(holds), ", "))
+	p.Row("Can't say", "what was delivered after the break, whether in time, the outcome")
 }
 
 func (r Report) wrong() (out []Finding) {
@@ -230,13 +198,13 @@ func (r Report) wrong() (out []Finding) {
 	return out
 }
 
-func (p *page) entries(label string, es []Entry) {
+func (p *Page) entries(label string, es []Entry) {
 	for i, e := range es {
-		p.row(first(i, label), fmt.Sprintf("%s  · %s · %s", e.What, e.By, e.Rule))
+		p.Row(first(i, label), fmt.Sprintf("%s  · %s · %s", e.What, e.By, e.Rule))
 	}
 }
 
-func (p *page) ask(r Report) {
+func (p *Page) ask(r Report) {
 	var asks []string
 	for _, e := range r.Missing {
 		if e.Ask != "" && !slices.Contains(asks, e.Ask) {
@@ -244,15 +212,15 @@ func (p *page) ask(r Report) {
 		}
 	}
 	for i, a := range asks {
-		p.row(first(i, "Ask for"), a)
+		p.Row(first(i, "Ask for"), a)
 	}
 }
 
-func (p *page) notes(r Report) {
+func (p *Page) notes(r Report) {
 	n := 0
 	for _, f := range r.Findings {
 		if f.Severity == Note {
-			p.row(first(n, "Left out"), fmt.Sprintf("%s  %s (%s)", manifest.Display(f.Path, 80), manifest.Display(f.Message, 200), f.Code))
+			p.Row(first(n, "Left out"), fmt.Sprintf("%s  %s (%s)", manifest.Display(f.Path, 80), manifest.Display(f.Message, 200), f.Code))
 			if n++; n == 20 {
 				return
 			}

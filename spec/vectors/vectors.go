@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-//go:embed *.json
+//go:embed *.json bundles/*.json
 var own embed.FS
 
 // tb is the part of testing.TB that is needed, so that no binary links testing.

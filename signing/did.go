@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"filippo.io/edwards25519"
 	"github.com/multiformats/go-multibase"
 
 	"sealbridge/spec"
@@ -73,33 +72,6 @@ func DIDOf(pub [32]byte) (DID, error) {
 	}
 	return DID{spell(pub)}, nil
 }
-
-// primeOrder says whether enc is the canonical encoding of a point of prime
-// order: [L]A is the identity and A is not.
-func primeOrder(enc [32]byte) bool {
-	a, err := new(edwards25519.Point).SetBytes(enc[:])
-	if err != nil || [32]byte(a.Bytes()) != enc {
-		return false
-	}
-	id := edwards25519.NewIdentityPoint()
-	if a.Equal(id) == 1 {
-		return false
-	}
-	// [L-1]A = -A if and only if [L]A is the identity.
-	minusA := new(edwards25519.Point).Negate(a)
-	got := new(edwards25519.Point).VarTimeDoubleScalarBaseMult(orderMinusOne, a, new(edwards25519.Scalar))
-	return got.Equal(minusA) == 1
-}
-
-var orderMinusOne = func() *edwards25519.Scalar {
-	one := make([]byte, 32)
-	one[0] = 1
-	s, err := new(edwards25519.Scalar).SetCanonicalBytes(one)
-	if err != nil {
-		panic(err)
-	}
-	return s.Negate(s)
-}()
 
 // Key is the public key. The zero DID has none: that is a panic, because a key
 // of nobody must not go on as a value.

@@ -19,6 +19,7 @@ type Proposal struct {
 	Draft  manifest.Draft `json:"draft"`
 	To     string         `json:"to"`
 	DryRun bool           `json:"dryRun"`
+	ID     string         `json:"id,omitempty"` // the caller's own name for this call: said again, it joins the first (G8)
 }
 
 // Proposed is what came of it: nothing has left this gateway while an ask waits.
@@ -29,6 +30,7 @@ type Proposed struct {
 	Digest   string    `json:"manifestDigest"`
 	Manifest jcs.Value `json:"manifest"`
 	Sent     bool      `json:"sent"`
+	Joined   bool      `json:"joined,omitempty"` // the same was asked before: this is that task
 }
 
 // Propose makes a contract from a draft, decides, and asks the owner. Files that
@@ -40,7 +42,7 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			return out, spec.Refuse(spec.PolicyDenied, "/check/"+itoa(i), "this gateway runs no commands over deliveries")
 		}
 	}
-	refs, files, err := g.importInputs(ctx, in.Draft)
+	refs, files, err := g.importInputs(ctx, by, in)
 	if err != nil {
 		return out, err
 	}
@@ -55,6 +57,16 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 	err = g.turn(ctx, func(t *turn) error {
 		m, peer, err := t.contract(in, taskID, refs)
 		if err != nil {
+			return err
+		}
+		c, err := callOf(by, in, peer, refs)
+		if err != nil {
+			return err
+		}
+		if row, ok, err := t.join(c); err != nil || ok {
+			if err == nil {
+				out, err = t.joined(row)
+			}
 			return err
 		}
 		payload, err := jcs.Encode(m)
@@ -82,7 +94,7 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 		if said.Ask != nil {
 			out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
 		}
-		return nil
+		return t.called(c, row.Key.String())
 	})
 	return out, err
 }
@@ -103,14 +115,25 @@ func (t *turn) dry(row taskRow) error {
 	return nil
 }
 
-func (g *Gateway) importInputs(ctx context.Context, d manifest.Draft) (refs []manifest.ArtifactRef, files []string, err error) {
-	refs = []manifest.ArtifactRef{}
+// importInputs measures what goes along. What an agent names is held against
+// may_send before the file is opened, and a second time when it is decided.
+func (g *Gateway) importInputs(ctx context.Context, by Caller, in Proposal) (refs []manifest.ArtifactRef, files []string, err error) {
+	refs, d := []manifest.ArtifactRef{}, in.Draft
+	may, err := g.maySend(ctx, by, in.To)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, in := range d.Inputs {
 		name := in.As
 		if name == "" {
 			name = filepath.Base(in.File)
 		}
-		ref, resolved, err := g.Files.Import(ctx, artifact.Import{Path: in.File, Name: name})
+		if may != nil {
+			if err := may(in.File); err != nil { // the same answer whether or not there is such a file
+				return nil, nil, spec.At("/inputs/"+itoa(i), err)
+			}
+		}
+		ref, resolved, err := g.Files.Import(ctx, artifact.Import{Path: in.File, Name: name, May: may})
 		if err != nil {
 			return nil, nil, spec.At("/inputs/"+itoa(i), err)
 		}

@@ -81,11 +81,12 @@ type Ref struct {
 	Task string `json:"task"`
 }
 
-// find resolves an ending of at least four characters (surface: Habits).
-func (t *turn) find(ref string) (taskRow, error) {
+// find resolves an ending of at least four characters (surface: Habits) among
+// the tasks that the caller sees: another agent's is not found.
+func (t *turn) find(by Caller, ref string) (taskRow, error) {
 	if id, err := manifest.ParseTaskID(ref); err == nil { // whole: no need to look through all
 		for owner := range t.trust.Contacts {
-			if row, ok, err := tasks.Get(t.Tx, manifest.TaskKey{Owner: owner, ID: id}.String()); err != nil || ok {
+			if row, ok, err := tasks.Get(t.Tx, manifest.TaskKey{Owner: owner, ID: id}.String()); err != nil || ok && by.sees(row) {
 				return row, err
 			}
 		}
@@ -96,6 +97,9 @@ func (t *turn) find(ref string) (taskRow, error) {
 	}
 	var found []taskRow
 	for _, r := range rows {
+		if !by.sees(r.V) {
+			continue
+		}
 		id := r.V.Key.ID.String()
 		if id == ref {
 			return r.V, nil
@@ -114,7 +118,7 @@ func (t *turn) find(ref string) (taskRow, error) {
 }
 
 // Tasks lists tasks, newest first.
-func (g *Gateway) Tasks(ctx context.Context, _ Caller, _ None) (out []TaskView, err error) {
+func (g *Gateway) Tasks(ctx context.Context, by Caller, _ None) (out []TaskView, err error) {
 	out = []TaskView{}
 	err = g.view(ctx, func(t *turn) error {
 		rows, err := tasks.All(t.Tx)
@@ -122,6 +126,9 @@ func (g *Gateway) Tasks(ctx context.Context, _ Caller, _ None) (out []TaskView, 
 			return err
 		}
 		for _, r := range rows {
+			if !by.sees(r.V) {
+				continue
+			}
 			v, err := t.taskView(r.V, false)
 			if err != nil {
 				return err
@@ -135,9 +142,9 @@ func (g *Gateway) Tasks(ctx context.Context, _ Caller, _ None) (out []TaskView, 
 }
 
 // Task shows one task whole.
-func (g *Gateway) Task(ctx context.Context, _ Caller, in Ref) (out TaskView, err error) {
+func (g *Gateway) Task(ctx context.Context, by Caller, in Ref) (out TaskView, err error) {
 	err = g.view(ctx, func(t *turn) error {
-		row, err := t.find(in.Task)
+		row, err := t.find(by, in.Task)
 		if err == nil {
 			out, err = t.taskView(row, true)
 		}
@@ -269,7 +276,7 @@ func (g *Gateway) Cancel(ctx context.Context, by Caller, in Cancellation) (out T
 		in.Reason = "not needed any more"
 	}
 	err = g.turn(ctx, func(t *turn) error {
-		row, err := t.find(in.Task)
+		row, err := t.find(by, in.Task)
 		if err != nil {
 			return err
 		}
@@ -280,6 +287,9 @@ func (g *Gateway) Cancel(ctx context.Context, by Caller, in Cancellation) (out T
 		case row.Task.IsZero() && row.Dropped == "":
 			row.Dropped = "cancelled"
 			if err := t.withdraw(row.Key.String()); err != nil {
+				return err
+			}
+			if err := t.note(row.Key.String(), map[string]string{"dropped": row.Dropped}); err != nil { // whoever watches sees it
 				return err
 			}
 			err = t.putRow(row)
@@ -311,9 +321,12 @@ type Fetched struct {
 
 // Result hands over what was released: the bytes that were checked and accepted (V2, V3a).
 func (g *Gateway) Result(ctx context.Context, by Caller, in Fetch) (out Fetched, err error) {
+	if in.Dir != "" && by != Owner { // V3a: never into a folder that an agent names
+		return out, spec.Refuse(spec.NotPermitted, "/dir", "V3a: an agent reads the files of a result, it names no folder")
+	}
 	var d manifest.Delivery
 	err = g.view(ctx, func(t *turn) error {
-		row, err := t.find(in.Task)
+		row, err := t.find(by, in.Task)
 		if err != nil {
 			return err
 		}
@@ -452,7 +465,7 @@ func (g *Gateway) Export(ctx context.Context, by Caller, in Ref) (out Bundle, er
 	}
 	var text strings.Builder
 	err = g.view(ctx, func(t *turn) error {
-		row, err := t.find(in.Task)
+		row, err := t.find(by, in.Task)
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ var (
 	invites  = journal.NewTable[inviteRow]("invite")
 	replies  = journal.NewTable[replyRow]("reply") // refusals, so that a repetition gets the same one
 	clocks   = journal.NewTable[time.Time]("clock")
+	calls    = journal.NewTable[callRow]("call")  // what was asked for, by the caller's id or by subject (G8)
+	mine     = journal.NewTable[struct{}]("mine") // keys of the tasks of each agent, open and ended
+	wishes   = journal.NewTable[Wish]("wish")     // contacts that agents asked for
 )
 
 // taskRow is one task as this gateway holds it.
@@ -88,6 +91,7 @@ type askRow struct {
 	Rule     string         `json:"rule"`
 	At       time.Time      `json:"at"`
 	Closed   time.Time      `json:"closed"`
+	Nudged   time.Time      `json:"nudged,omitzero"` // when the person was last told again, because an agent asked
 }
 
 type balanceRow struct {
@@ -182,6 +186,11 @@ func (t *turn) putRow(row taskRow) error {
 	group := groupOpen
 	if row.done(t.now) {
 		group = groupEnded
+	}
+	if row.Role == manifest.Requester && row.Agent != "" {
+		if err := mine.Put(t.Tx, row.Key.String(), row.Agent+"/"+group, struct{}{}); err != nil {
+			return err
+		}
 	}
 	return tasks.Put(t.Tx, row.Key.String(), group, row)
 }

@@ -12,9 +12,10 @@ import (
 
 // Import says how a file of the owner's disk comes in.
 type Import struct {
-	Path   string // links are resolved (K3)
-	Name   string // of M3; empty: the last part of the path
-	Hidden bool   // policy lets hidden files go; without it never (K3)
+	Path   string                      // links are resolved (K3)
+	Name   string                      // of M3; empty: the last part of the path
+	Hidden bool                        // policy lets hidden files go; without it never (K3)
+	May    func(resolved string) error // asked before the file is opened; nil: it may
 }
 
 // Import copies a regular file into the store and measures it. Who decides that
@@ -31,6 +32,11 @@ func (s *Store) Import(ctx context.Context, in Import) (ref manifest.ArtifactRef
 	}
 	if !in.Hidden && (hidden(resolved) || hidden(filepath.Base(in.Path))) {
 		return manifest.ArtifactRef{}, resolved, spec.Refuse(spec.PolicyDenied, "/path", "K3: hidden files do not leave")
+	}
+	if in.May != nil {
+		if err := in.May(resolved); err != nil {
+			return manifest.ArtifactRef{}, resolved, err
+		}
 	}
 	f, err := openRegular(resolved)
 	if err != nil {

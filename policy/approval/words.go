@@ -24,7 +24,7 @@ func (w *words) say(c policy.Case) error {
 	w.a.Risk, w.a.Lines, w.a.Theirs = []string{}, []Line{}, []Text{}
 	switch f := c.Event.Body.Fact.(type) {
 	case manifest.Proposed:
-		w.propose()
+		w.propose(c)
 	case manifest.Accepted:
 		w.accept(f)
 	case manifest.Asked:
@@ -58,7 +58,7 @@ func (w *words) line(mark Mark, word, text string, rest ...string) {
 func (w *words) risk(names ...string) { w.a.Risk = append(w.a.Risk, names...) }
 
 // propose asks our owner whether our own proposal may leave.
-func (w *words) propose() {
+func (w *words) propose(c policy.Case) {
 	title := manifest.Display(w.m.Task.Title, 100)
 	w.a.Question = fmt.Sprintf("Ask %s to do %s?", w.who, quoted(title))
 	w.a.Effect = fmt.Sprintf("Your agent signs the contract and it goes to %s with the files below.", w.who)
@@ -66,6 +66,9 @@ func (w *words) propose() {
 	w.line(Newly, "tell", "title, description and criteria, as below")
 	w.spend(w.who)
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
+	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
+		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
+	}
 	w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
 	w.contractRisk()
 	w.contractText()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"io"
+
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
@@ -42,23 +43,58 @@ func (t *turn) terms(row *taskRow, d policy.Decision) (approval.Terms, error) {
 	return x, err
 }
 
-// lastWith is the last contract with a contact that was accepted on this side, and how many tasks were completed with it.
-func (t *turn) lastWith(peer signing.DID, role manifest.Role) (last *manifest.TaskManifest, finished int64, err error) {
-	rows, err := tasks.Group(t.Tx, groupEnded)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, r := range rows {
-		if r.V.Peer != peer || r.V.Task.IsZero() {
-			continue
+// dealingRow is what a card says of a contact: the last contract that got our
+// owner's yes on one side, and how many tasks were completed. It is a row, so
+// that an ask costs the same after ten thousand tasks.
+type dealingRow struct {
+	Last     *manifest.TaskManifest `json:"last"`
+	Finished int64                  `json:"finished"`
+}
+
+func dealingKey(peer signing.DID, side manifest.Role) string {
+	return peer.String() + " " + string(side)
+}
+
+// lastWith is the last contract with a contact that got a yes on this side, and how many tasks were completed with it on either.
+func (t *turn) lastWith(peer signing.DID, side manifest.Role) (last *manifest.TaskManifest, finished int64, err error) {
+	for _, s := range []manifest.Role{manifest.Requester, manifest.Worker} {
+		d, _, err := dealings.Get(t.Tx, dealingKey(peer, s))
+		if err != nil {
+			return nil, 0, err
 		}
-		if r.V.Task.Outcome(t.now) == string(manifest.KindCompleted) {
-			finished++
-			if r.V.Role == role {
-				m := r.V.Task.Manifest()
-				last = &m
-			}
+		finished += d.Finished
+		if s == side {
+			last = d.Last
 		}
 	}
 	return last, finished, nil
+}
+
+// dealt keeps what the next card says of the contact: our own yes to a contract, and the completion of a task.
+func (t *turn) dealt(row taskRow, v manifest.Verified) error {
+	e, ok := v.Document().(*manifest.Event)
+	if !ok {
+		return nil
+	}
+	key := dealingKey(row.Peer, row.Role)
+	change := func(f func(*dealingRow)) error {
+		d, _, err := dealings.Get(t.Tx, key)
+		if err != nil {
+			return err
+		}
+		f(&d)
+		return dealings.Put(t.Tx, key, "", d)
+	}
+	switch f := e.Body.Fact.(type) {
+	case manifest.Proposed, manifest.Accepted:
+		if v.Owner() == t.g.Owner && manifest.DecisionIn(f) != nil {
+			m := row.Task.Manifest()
+			return change(func(d *dealingRow) { d.Last = &m })
+		}
+	case manifest.Completed:
+		if row.Task.Outcome(t.now) == string(manifest.KindCompleted) {
+			return change(func(d *dealingRow) { d.Finished++ })
+		}
+	}
+	return nil
 }

@@ -44,6 +44,9 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 	if err := asks.Put(t.Tx, a.AskID.String(), key, r); err != nil {
 		return nil, err
 	}
+	if err := waiting.Put(t.Tx, a.AskID.String(), "", key); err != nil {
+		return nil, err
+	}
 	if err := t.putRow(*row); err != nil {
 		return nil, err
 	}
@@ -55,7 +58,8 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 
 // Answer is a person's signed decision, as it enters by the people's door.
 type Answer struct {
-	Decision string `json:"decision"` // the signed gate-decision, canonical
+	Decision string `json:"decision"`         // the signed gate-decision, canonical
+	Reason   string `json:"reason,omitempty"` // of a no: what the other side is told
 }
 
 // Decided says what an answer came to.
@@ -88,13 +92,13 @@ func (g *Gateway) DecideGate(ctx context.Context, by Caller, in Answer) (out Dec
 		if v.Owner() != g.Owner {
 			return spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: our own owner")
 		}
-		out, err = t.decide(v, d)
+		out, err = t.decide(v, d, in.Reason)
 		return err
 	})
 	return out, err
 }
 
-func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision) (out Decided, err error) {
+func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision, why string) (out Decided, err error) {
 	id := d.AskID.String()
 	r, ok, err := asks.Get(t.Tx, id)
 	switch {
@@ -102,10 +106,9 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision) (out Decide
 		return out, err
 	case !ok:
 		return out, spec.Refuse(spec.NotFound, "/askId", "ask")
-	case r.State == string(approval.Expired), r.State == string(approval.Waiting) && !t.now.Before(r.Ask.Until.Time()):
-		return out, spec.Refuse(spec.GateExpired, "", "no answer came before "+r.Ask.Until.String()+": it counts as no (G4)")
-	case r.State != string(approval.Waiting):
-		return out, spec.Refuse(spec.Conflict, "", "already "+r.State+" (G3)")
+	}
+	if err := r.closed(t.now); err != nil {
+		return out, err
 	}
 	if err := approval.Counts(r.Ask, v, t.now); err != nil {
 		return out, err
@@ -114,18 +117,52 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision) (out Decide
 	if state == approval.Waiting {
 		return out, spec.Refuse(spec.GateOpen, "", "more people have to say yes")
 	}
-	r.State, r.Decision, r.Consent, r.Closed = string(state), v.Wire(), consent, t.now
+	r.Decision, r.Consent = v.Wire(), consent
 	if err := t.append(recDecision, r.Task, v.Wire().Bytes()); err != nil {
 		return out, err
 	}
-	if err := asks.Put(t.Tx, id, r.Task, r); err != nil {
-		return out, err
+	if state != approval.Denied {
+		why = ""
 	}
-	if err := t.Settle(jobExpire, id); err != nil {
+	if err := t.close(&r, state, cut(why, 1000)); err != nil {
 		return out, err
 	}
 	said, err := t.follow(r)
 	return Decided{Ask: id, State: r.State, Outcome: said, Task: r.Ask.TaskID.String()}, err
+}
+
+// Denial is a no as the owner's command says it.
+type Denial struct {
+	Ask    string `json:"ask"`
+	Reason string `json:"reason,omitempty"` // what the other side is told
+}
+
+// DenyGate settles an ask with a no. It needs no signature: a no takes nothing
+// from the owner that silence would not, and whoever stands at the people's
+// door may say it (G10). A yes always needs the signed decision.
+func (g *Gateway) DenyGate(ctx context.Context, by Caller, in Denial) (out Decided, err error) {
+	if err := by.Person(); err != nil {
+		return out, err
+	}
+	err = g.turn(ctx, func(t *turn) error {
+		r, ok, err := asks.Get(t.Tx, in.Ask)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return spec.Refuse(spec.NotFound, "/ask", "ask")
+		}
+		if err := r.closed(t.now); err != nil {
+			return err
+		}
+		if err := t.close(&r, approval.Denied, cut(in.Reason, 1000)); err != nil {
+			return err
+		}
+		said, err := t.follow(r)
+		out = Decided{Ask: in.Ask, State: r.State, Outcome: said, Task: r.Ask.TaskID.String()}
+		return err
+	})
+	return out, err
 }
 
 // follow does what a settled ask lets happen, in the same step.
@@ -139,10 +176,11 @@ func (t *turn) follow(r askRow) (said string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if _, err := t.say(&row, fact); err != nil {
-			return "", err
+		said, err := t.say(&row, fact)
+		if err == nil && said.Outcome != policy.Allow {
+			err = spec.Refuse(spec.Conflict, "", "G2: the question is another one by now; nothing was done")
 		}
-		return string(r.Kind), nil
+		return string(r.Kind), err
 	}
 	return t.refuseGate(&row, r)
 }

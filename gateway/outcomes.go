@@ -1,38 +1,102 @@
 package gateway
 
 import (
+	"time"
+
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 	"sealbridge/spec"
 )
 
-// refuseGate is what a no, an expiry and silence come to.
+// stateAt is what an ask is at an instant. It is expired from its end on, whether
+// or not the job that settles it has run: the boundary is the same on every surface (B015).
+func (r askRow) stateAt(now time.Time) approval.Outcome {
+	if r.State == string(approval.Waiting) && !now.Before(r.Ask.Until.Time()) {
+		return approval.Expired
+	}
+	return approval.Outcome(r.State)
+}
+
+// closed tells a late answer who won; nil while the ask is open (G3, G4).
+func (r askRow) closed(now time.Time) error {
+	switch r.stateAt(now) {
+	case approval.Waiting:
+		return nil
+	case approval.Expired:
+		return spec.Refuse(spec.GateExpired, "", "no answer came before "+r.Ask.Until.String()+": it counts as no (G4)")
+	case approval.Withdrawn:
+		return spec.Refuse(spec.Conflict, "", joinWords("withdrawn: nothing is asked any more (G3)", r.Why))
+	}
+	return spec.Refuse(spec.Conflict, "", "already "+r.State+" (G3)")
+}
+
+// close settles an open ask, once and for good. What follows from it is the
+// caller's, in the same turn.
+func (t *turn) close(r *askRow, state approval.Outcome, why string) error {
+	id := r.Ask.AskID.String()
+	r.State, r.Why, r.Closed = string(state), why, t.now
+	if r.Decision.IsZero() || why != "" { // what no signed decision says
+		if err := t.note(r.Task, map[string]string{"ask": id, "state": r.State, "why": why}); err != nil {
+			return err
+		}
+	}
+	if err := asks.Put(t.Tx, id, r.Task, *r); err != nil {
+		return err
+	}
+	if err := waiting.Delete(t.Tx, id); err != nil {
+		return err
+	}
+	return t.Settle(jobExpire, id)
+}
+
+// refuseGate is what a no and silence come to.
 func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
-	word := string(spec.GateDenied)
+	word, text := string(spec.GateDenied), r.Why
 	if r.State == string(approval.Expired) {
-		word = string(spec.GateExpired)
+		word, text = string(spec.GateExpired), "nobody answered in time"
 	}
 	switch r.Kind {
 	case manifest.KindProposed:
 		row.Dropped = word
 		return "dropped", t.putRow(*row)
 	case manifest.KindAccepted:
-		_, err := t.say(row, manifest.Declined{Reason: word})
-		return string(manifest.KindDeclined), err
+		return t.sayNo(row, manifest.Declined{Reason: word, Text: text})
 	case manifest.KindCompleted:
 		d, m := row.Task.Delivery(), row.Task.Manifest()
 		if d == nil || row.Report == nil {
 			return "", nil
 		}
+		if text == "" {
+			text = "the owner said no"
+		}
 		report := *row.Report
-		_, err := t.say(row, manifest.Rejected{Delivery: d.Digest, Report: report, Again: d.Revision-1 < m.Verification.MaxRetries, Text: "the owner said no"})
-		return string(manifest.KindRejected), err
+		return t.sayNo(row, manifest.Rejected{Delivery: d.Digest, Report: report, Again: d.Revision-1 < m.Verification.MaxRetries, Text: text})
 	}
 	return "", nil
 }
 
-// withdraw takes the open asks of a task away in the step that ended it (G3).
-func (t *turn) withdraw(key string) error {
+// sayNo says what a no comes to, where it may still be said: an ask that ends
+// with the deadline ends with nothing left to say, and is expired all the same (H8).
+func (t *turn) sayNo(row *taskRow, no manifest.Fact) (string, error) {
+	if row.Task.Legal(t.g.Agent.DID(), manifest.Body{Fact: no}, t.now) != nil {
+		return "", nil
+	}
+	_, err := t.say(row, no)
+	return string(no.Kind()), err
+}
+
+// withdraw takes every open ask of a task away, and says why (G3).
+func (t *turn) withdraw(key, why string) error {
+	return t.withdrawIf(key, func(askRow) string { return why })
+}
+
+// withdrawMoved takes away the asks that the task has moved away from, in the
+// step that moved it: an ending, a break, another contract or another delivery (G3).
+func (t *turn) withdrawMoved(row taskRow) error {
+	return t.withdrawIf(row.Key.String(), func(r askRow) string { return approval.Withdraws(r.Ask, row.Task) })
+}
+
+func (t *turn) withdrawIf(key string, why func(askRow) string) error {
 	rows, err := asks.Group(t.Tx, key)
 	if err != nil {
 		return err
@@ -41,12 +105,10 @@ func (t *turn) withdraw(key string) error {
 		if r.V.State != string(approval.Waiting) {
 			continue
 		}
-		r.V.State, r.V.Closed = string(approval.Withdrawn), t.now
-		if err := asks.Put(t.Tx, r.Key, key, r.V); err != nil {
-			return err
-		}
-		if err := t.Settle(jobExpire, r.Key); err != nil {
-			return err
+		if text := why(r.V); text != "" {
+			if err := t.close(&r.V, approval.Withdrawn, text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -58,14 +120,10 @@ func (t *turn) expire(id string) error {
 	if err != nil || !ok || r.State != string(approval.Waiting) {
 		return err
 	}
-	if state, _ := approval.Settle(r.Ask, nil, t.now); state != approval.Expired {
+	if r.stateAt(t.now) != approval.Expired {
 		return t.oweAt(jobExpire, id, r.Ask.Until.Time(), nil)
 	}
-	r.State, r.Closed = string(approval.Expired), t.now
-	if err := t.note(r.Task, map[string]string{"ask": id, "state": r.State}); err != nil {
-		return err
-	}
-	if err := asks.Put(t.Tx, id, r.Task, r); err != nil {
+	if err := t.close(&r, approval.Expired, ""); err != nil {
 		return err
 	}
 	_, err = t.follow(r)

@@ -155,10 +155,11 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 			return err
 		}
 	}
-	if row.Task.Ended() {
-		if err := t.withdraw(row.Key.String()); err != nil {
-			return err
-		}
+	if err := t.withdrawMoved(*row); err != nil {
+		return err
+	}
+	if err := t.dealt(*row, v); err != nil {
+		return err
 	}
 	if err := t.putRow(*row); err != nil {
 		return err
@@ -198,7 +199,7 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 	}
 	var out []policy.Consent
 	for _, r := range rows {
-		if r.V.State == stateAllowed {
+		if r.V.State == stateAllowed && !r.V.Used {
 			out = append(out, r.V.Consent)
 		}
 	}
@@ -228,6 +229,10 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 	for _, r := range rows {
 		if r.V.Consent.Decision != digest || r.V.Decision.IsZero() {
 			continue
+		}
+		r.V.Used = true // in the durable step before the act (G6)
+		if err := asks.Put(t.Tx, r.Key, key.String(), r.V); err != nil {
+			return nil, err
 		}
 		doc := r.V.Decision
 		switch f := fact.(type) {

@@ -20,7 +20,7 @@ func (t *turn) recover(row *taskRow, why string) error {
 		row.RecoveryUntil = t.now.Add(recoveryTerm)
 	}
 	row.Recovery = why
-	if err := t.withdraw(row.Key.String()); err != nil { // asks start anew
+	if err := t.withdraw(row.Key.String(), "this home is in recovery"); err != nil { // asks start anew
 		return err
 	}
 	if err := t.putRow(*row); err != nil {
@@ -73,7 +73,7 @@ func (g *Gateway) Recover(ctx context.Context, why string) error {
 			row := r.V
 			if row.Task.IsZero() { // nothing of it left this gateway that the journal does not show; it is asked anew
 				row.Dropped = "recovery"
-				if err := t.withdraw(r.Key); err != nil {
+				if err := t.withdraw(r.Key, "this home is in recovery"); err != nil {
 					return err
 				}
 				if err := t.putRow(row); err != nil {

@@ -155,11 +155,15 @@ func (g *Gateway) doNotify(ctx context.Context, _ journal.Job) error {
 	if g.Notifier == nil {
 		return nil
 	}
-	waiting, err := g.Asks(ctx, Owner, false)
-	if err != nil || len(waiting) == 0 {
+	n := 0
+	err := g.view(ctx, func(t *turn) (err error) {
+		n, err = waiting.Count(t.Tx, "")
+		return err
+	})
+	if err != nil || n == 0 {
 		return err
 	}
-	if err := g.Notifier.Notify(ctx, len(waiting)); err != nil {
+	if err := g.Notifier.Notify(ctx, n); err != nil {
 		g.Log.Warn("notifying", "error", err)
 	}
 	return nil

@@ -53,10 +53,12 @@ type Balance struct {
 
 // GateView is one ask of ours in a task.
 type GateView struct {
-	AskID string `json:"askId"`
-	Gate  string `json:"gate"`
-	State string `json:"state"`
-	Until string `json:"until"`
+	AskID  string    `json:"askId"`
+	Gate   string    `json:"gate"`
+	State  string    `json:"state"` // open, allowed, denied, expired, withdrawn
+	Until  string    `json:"until"`
+	Closed time.Time `json:"closed,omitzero"`
+	Why    string    `json:"why,omitempty"` // of a no, the person's words; else what took the ask away
 }
 
 // Chain says how far each side's history goes here, and how much of ours the other side holds.
@@ -184,8 +186,9 @@ func (t *turn) gatesOf(row taskRow, v *TaskView) error {
 	rows, err := asks.Group(t.Tx, row.Key.String())
 	for _, r := range rows {
 		a := r.V.Ask
-		v.Gates = append(v.Gates, GateView{a.AskID.String(), manifest.GateWord(a.Gate), r.V.State, a.Until.String()})
-		if r.V.State == string(approval.Waiting) {
+		state := r.V.stateAt(t.now)
+		v.Gates = append(v.Gates, GateView{a.AskID.String(), manifest.GateWord(a.Gate), string(state), a.Until.String(), r.V.Closed, r.V.Why})
+		if state == approval.Waiting {
 			v.Waiting, v.Mine = "you ("+manifest.GateWord(a.Gate)+", ask "+a.Short()+")", true
 		}
 	}
@@ -286,7 +289,7 @@ func (g *Gateway) Cancel(ctx context.Context, by Caller, in Cancellation) (out T
 		switch {
 		case row.Task.IsZero() && row.Dropped == "":
 			row.Dropped = "cancelled"
-			if err := t.withdraw(row.Key.String()); err != nil {
+			if err := t.withdraw(row.Key.String(), "the task was cancelled"); err != nil {
 				return err
 			}
 			if err := t.note(row.Key.String(), map[string]string{"dropped": row.Dropped}); err != nil { // whoever watches sees it
@@ -601,13 +604,7 @@ func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err
 	g.mu.Unlock()
 	err = g.view(ctx, func(t *turn) error {
 		out.Contacts = len(t.trust.Contacts) - 1
-		rows, err := asks.All(t.Tx)
-		for _, r := range rows {
-			if r.V.State == string(approval.Waiting) {
-				out.Waiting++
-			}
-		}
-		if err != nil {
+		if out.Waiting, err = waiting.Count(t.Tx, ""); err != nil {
 			return err
 		}
 		if out.Tasks, err = tasks.Count(t.Tx, groupOpen); err != nil {

@@ -31,6 +31,8 @@ var (
 	trusts   = journal.NewTable[manifest.Trust]("trust")
 	tasks    = journal.NewTable[taskRow]("task")
 	asks     = journal.NewTable[askRow]("ask")
+	waiting  = journal.NewTable[string]("waiting") // open asks by id, with their task: what waits is counted without reading any
+	dealings = journal.NewTable[dealingRow]("dealing")
 	balances = journal.NewTable[balanceRow]("balance")
 	outbox   = journal.NewTable[outRow]("out")
 	invites  = journal.NewTable[inviteRow]("invite")
@@ -88,6 +90,8 @@ type askRow struct {
 	State    string         `json:"state"`
 	Decision jcs.Value      `json:"decision"`
 	Consent  policy.Consent `json:"consent"`
+	Used     bool           `json:"used"` // the yes was spent in the step of its act (G6)
+	Why      string         `json:"why"`  // of a no: the person's words; of what was withdrawn: what took it away
 	Rule     string         `json:"rule"`
 	At       time.Time      `json:"at"`
 	Closed   time.Time      `json:"closed"`

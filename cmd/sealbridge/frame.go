@@ -29,6 +29,8 @@ const (
 	exitUnreachable = 3 // a needed service is not there
 	exitConflict    = 4 // already decided, key exists
 	exitNotYet      = 5 // somebody else acts next
+	exitExpired     = 6 // gate show --exit-code: nobody answered in time
+	exitWithdrawn   = 7 // gate show --exit-code: the question was taken away
 )
 
 // exitOf says how a word ends a command; what has no row is a no.

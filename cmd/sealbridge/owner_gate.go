@@ -15,6 +15,7 @@ import (
 	"sealbridge/policy/approval"
 	"sealbridge/policy/audit"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -22,7 +23,7 @@ var _ = register(gateCommand)
 
 func gateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "gate", GroupID: "gates", Short: "questions that wait for you", Example: "  sealbridge gate list\n  sealbridge gate show 7K2Q\n  sealbridge gate allow 7K2Q"}
-	c.AddCommand(gateList(a), gateShow(a), gateDecide(a, "allow", approval.Allow, "say yes to exactly what is shown"), gateDecide(a, "deny", approval.Deny, "say no"), gateFiles(a))
+	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateFiles(a))
 	return c
 }
 
@@ -40,7 +41,7 @@ func gateList(a *app) *cobra.Command {
 		if a.json {
 			out := make([]any, len(as))
 			for i, v := range as {
-				out[i] = approval.Chips(v.Ask, approval.Outcome(v.State))
+				out[i] = shown(v)
 			}
 			return a.emit(out)
 		}
@@ -48,7 +49,7 @@ func gateList(a *app) *cobra.Command {
 			a.print("nothing waits for you\n")
 		}
 		for _, v := range as {
-			a.print("%s  %-9s %s   %s, no at %s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, v.State, inLocal(v.Ask.Until.Time()))
+			a.print("%s  %-10s %s   %s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, became(v))
 		}
 		return nil
 	}}
@@ -79,8 +80,8 @@ func findAsk(ctx context.Context, cl *local.Client, ref string) (gateway.AskView
 }
 
 func gateShow(a *app) *cobra.Command {
-	var full bool
-	c := &cobra.Command{Use: "show ASK", Short: "show a question: what a yes newly permits, then their words", Example: "  sealbridge gate show 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	var full, code bool
+	c := &cobra.Command{Use: "show ASK", Short: "show a question: what a yes newly permits, then their words", Example: "  sealbridge gate show 7K2Q\n  sealbridge gate show 7K2Q --exit-code || echo not allowed", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		_, cl, err := a.client()
 		if err != nil {
 			return err
@@ -90,20 +91,61 @@ func gateShow(a *app) *cobra.Command {
 			return err
 		}
 		if a.json {
-			return a.emit(approval.Chips(v.Ask, approval.Outcome(v.State)))
+			err = a.emit(shown(v))
+		} else {
+			a.showAsk(v, full)
 		}
-		a.print("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
-		if full {
-			a.print("%s", approval.View(v.Ask))
+		if n := exitOfAsk[approval.Outcome(v.State)]; err == nil && code && n != exitDone {
+			err = ended(n)
 		}
-		return nil
+		return err
 	}}
 	c.Flags().BoolVar(&full, "full", false, "also everything that others wrote, whole")
+	c.Flags().BoolVar(&code, "exit-code", false, "end with 0 allowed, 1 denied, 5 open, 6 expired, 7 withdrawn")
 	return c
 }
 
-func gateDecide(a *app, word, verdict, short string) *cobra.Command {
-	return &cobra.Command{Use: word + " ASK", Short: short, Example: "  sealbridge gate " + word + " 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+// exitOfAsk are the exit codes of gate show --exit-code: four results and not yet (G4).
+var exitOfAsk = map[approval.Outcome]int{approval.Waiting: exitNotYet, approval.Allowed: exitDone, approval.Denied: exitNo,
+	approval.Expired: exitExpired, approval.Withdrawn: exitWithdrawn}
+
+// shown is an ask as JSON: the Chips shape, its state, and why it ended so.
+func shown(v gateway.AskView) jcs.Value {
+	out := approval.Chips(v.Ask, approval.Outcome(v.State))
+	if why, ok := jcs.Text(v.Why); ok && v.Why != "" {
+		out = out.With("why", why)
+	}
+	return out
+}
+
+// showAsk is the card of an open ask; of a closed one, what became of it stands first.
+func (a *app) showAsk(v gateway.AskView, full bool) {
+	if v.State != string(approval.Waiting) {
+		a.print("%s\n\n", strings.ToUpper(became(v)))
+	}
+	a.print("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
+	if full {
+		a.print("%s", approval.View(v.Ask))
+	}
+}
+
+// became says in a few words what an ask came to.
+func became(v gateway.AskView) string {
+	switch approval.Outcome(v.State) {
+	case approval.Waiting:
+		return "no at " + inLocal(v.Ask.Until.Time())
+	case approval.Expired:
+		return "expired at " + inLocal(v.Ask.Until.Time())
+	}
+	text := v.State + " at " + inLocal(v.Closed)
+	if v.Why != "" {
+		text += ": " + manifest.Display(v.Why, 200)
+	}
+	return text
+}
+
+func gateAllow(a *app) *cobra.Command {
+	return &cobra.Command{Use: "allow ASK", Short: "say yes to exactly what is shown", Example: "  sealbridge gate allow 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		h, cl, err := a.client()
 		if err != nil {
 			return err
@@ -112,16 +154,42 @@ func gateDecide(a *app, word, verdict, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := a.sayDecision(c.Context(), h, cl, v.Ask, verdict)
+		out, err := a.sayYes(c.Context(), h, cl, v.Ask)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.emit(out)
-		}
-		a.print("%s: %s%s\n", v.Ask.Short(), out.State, followed(out))
-		return nil
+		return a.decided(v.Ask, out)
 	}}
+}
+
+func gateDeny(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{Use: "deny ASK", Short: "say no; a no needs no key", Example: "  sealbridge gate deny 7K2Q --reason \"too many files\"", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		_, cl, err := a.client()
+		if err != nil {
+			return err
+		}
+		v, err := findAsk(c.Context(), cl, args[0])
+		if err != nil {
+			return err
+		}
+		out, err := local.Deny.Call(c.Context(), cl, gateway.Denial{Ask: v.Ask.AskID.String(), Reason: reason})
+		if err != nil {
+			return err
+		}
+		return a.decided(v.Ask, out)
+	}}
+	c.Flags().StringVar(&reason, "reason", "", "what the other side is told")
+	return c
+}
+
+// decided says what an answer came to.
+func (a *app) decided(ask approval.Ask, out gateway.Decided) error {
+	if a.json {
+		return a.emit(out)
+	}
+	a.print("%s: %s%s\n", ask.Short(), out.State, followed(out))
+	return nil
 }
 
 func followed(out gateway.Decided) string {
@@ -131,13 +199,13 @@ func followed(out gateway.Decided) string {
 	return ", so this gateway said: " + out.Outcome
 }
 
-// sayDecision signs a person's answer with the owner's key, here and not in the gateway (G9).
-func (a *app) sayDecision(ctx context.Context, h *home.Home, cl *local.Client, ask approval.Ask, verdict string) (out gateway.Decided, err error) {
+// sayYes signs a person's yes with the owner's key, here and not in the gateway (G9).
+func (a *app) sayYes(ctx context.Context, h *home.Home, cl *local.Client, ask approval.Ask) (out gateway.Decided, err error) {
 	owner, presence, err := a.owner(h)
 	if err != nil {
 		return out, err
 	}
-	d := approval.Decide(ask, verdict, presence, a.now())
+	d := approval.Decide(ask, approval.Allow, presence, a.now())
 	v, err := manifest.Sign(&d, owner, a.now())
 	if err != nil {
 		return out, err
@@ -158,19 +226,21 @@ func (a *app) decideHere(ctx context.Context, h *home.Home, cl *local.Client, id
 			return err
 		}
 		switch k {
+		case 'a':
+			_, err = a.sayYes(ctx, h, cl, v.Ask)
+			return err
+		case 'd':
+			out, err := local.Deny.Call(ctx, cl, gateway.Denial{Ask: v.Ask.AskID.String()})
+			if err != nil {
+				return err
+			}
+			a.note("%s: %s", v.Ask.Short(), out.State)
+			return ended(exitNo)
 		case 'v':
 			a.note("%s", approval.View(v.Ask))
-			continue
 		case 'l':
 			return nil
 		}
-		verdict := map[byte]string{'a': approval.Allow, 'd': approval.Deny}[k]
-		out, err := a.sayDecision(ctx, h, cl, v.Ask, verdict)
-		if err == nil && verdict == approval.Deny {
-			a.note("%s: %s", v.Ask.Short(), out.State)
-			return ended(exitNo)
-		}
-		return err
 	}
 }
 

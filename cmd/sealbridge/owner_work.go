@@ -189,6 +189,9 @@ func (a *app) showTask(t gateway.TaskView) error {
 	for _, m := range t.History {
 		a.print("%s\n", moment(t, m))
 	}
+	for _, g := range t.Gates {
+		a.print("  gate %-10s ask %s  %s\n", g.Gate, short(g.AskID), manifest.Display(strings.TrimSuffix(g.State+": "+g.Why, ": "), 200))
+	}
 	var meters []string
 	for m := range t.Budget {
 		meters = append(meters, m)

@@ -42,6 +42,7 @@ var (
 	Quarantined   = Op[gateway.Fetch, gateway.Fetched]{"quarantined", (*gateway.Gateway).Quarantined}
 	Asks          = Op[bool, []gateway.AskView]{"asks", (*gateway.Gateway).Asks}
 	Decide        = Op[gateway.Answer, gateway.Decided]{"decide", (*gateway.Gateway).DecideGate}
+	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -74,6 +75,7 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Quarantined)
 	row(mux, g, Asks)
 	row(mux, g, Decide)
+	row(mux, g, Deny)
 	row(mux, g, Export)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {

@@ -284,10 +284,10 @@ func TestFirstWinsAndNoBeats(t *testing.T) {
 func TestATaskThatMovesWithdrawsItsAsks(t *testing.T) {
 	hs := gates(t)
 	asked, later := hs["accept"], hs["deliver"]
-	if a := asked.ask(t); approval.Withdraws(a, asked.c.Task) || !approval.Withdraws(a, later.c.Task) {
+	if a := asked.ask(t); approval.Withdraws(a, asked.c.Task) != "" || approval.Withdraws(a, later.c.Task) == "" {
 		t.Error("another contract in force withdraws the ask, and nothing else does")
 	}
-	if approval.Withdraws(hs["propose"].ask(t), task.Task{}) {
+	if approval.Withdraws(hs["propose"].ask(t), task.Task{}) != "" {
 		t.Error("a proposal of our own waits for nothing but the yes")
 	}
 }

@@ -112,12 +112,34 @@ func Answers(a Ask, digest signing.Digest, d manifest.GateDecision) error {
 	return nil
 }
 
-// Withdraws says whether the task has moved away under an open ask: it ended,
-// broke, or another contract is in force. The gateway settles such an ask as
-// Withdrawn in the same step (G3).
-func Withdraws(a Ask, t task.Task) bool {
-	if t.IsZero() { // the requester's own proposal: nothing is there yet
-		return false
+// Withdraws says why the task has moved away under an open ask; "" if it has
+// not: it ended, broke, another contract is in force, or what the ask is about
+// was replaced or decided already. The gateway settles such an ask as Withdrawn
+// in the same step (G3).
+func Withdraws(a Ask, t task.Task) string {
+	switch {
+	case t.IsZero(): // the requester's own proposal: nothing is there yet
+		return ""
+	case t.Broken():
+		return "the other side's history broke"
+	case t.Ended():
+		return "the task ended"
+	case t.InForce().Digest != a.ContractDigest:
+		return "another contract is in force"
+	case isAmendment(a):
+		return ""
+	case a.Gate == manifest.ContractGate && a.Side == manifest.Worker && t.State() != task.Proposed:
+		return "the contract was accepted already"
+	case a.Gate == manifest.DeliveryGate && !delivered(a, t):
+		return "the delivery was replaced"
 	}
-	return t.Ended() || t.Broken() || t.InForce().Digest != a.ContractDigest
+	return ""
+}
+
+// delivered says whether the delivery that the ask is about still waits for an answer.
+func delivered(a Ask, t task.Task) bool {
+	d := t.Delivery()
+	named, _ := a.Subject.At("/delivery")
+	text, _ := named.Text()
+	return d != nil && t.State() == task.Delivered && d.Digest.String() == text
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -121,7 +123,7 @@ func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
 // config is what package server takes.
 func (r relayFile) config() (c server.Config, err error) {
 	c = server.Config{
-		Dir: r.Store.Dir, Listen: r.Listen, URL: r.URL, Proxies: r.BehindProxy, OpsListen: r.Ops,
+		Dir: r.Store.Dir, Listen: r.Listen, URL: r.URL, OpsListen: r.Ops,
 		Admission: server.Admission(r.Admission.Mode), Sync: relay.SyncMode(r.Store.Sync),
 		Name: r.Name, Contact: r.Contact, Terms: r.Terms,
 		WebSocket: strings.HasPrefix(r.URL, "wss://") || strings.HasPrefix(r.URL, "ws://"),
@@ -142,6 +144,13 @@ func (r relayFile) config() (c server.Config, err error) {
 	read("/quota/files/age", r.Quota.Files.Age, spanInto(&q.FileAge))
 	if q.MailAge > relay.MaxLife && err == nil {
 		err = spec.Refuse(spec.Malformed, "/quota/mail/age", "≤ 14 days (R1)")
+	}
+	for _, p := range r.BehindProxy {
+		ip, perr := netip.ParseAddr(p)
+		if perr != nil && err == nil {
+			err = spec.Refuse(spec.Malformed, "/behind_proxy", "addresses such as 127.0.0.1")
+		}
+		c.Proxies = append(c.Proxies, ip.Unmap())
 	}
 	for _, k := range r.ProxyTLSKeys {
 		d, derr := signing.ParseDigest(k)
@@ -182,46 +191,43 @@ func perSecond(s string, to *int) error {
 	return nil
 }
 
-// config reads the pair now, and again whenever a file of it has changed.
+// config reads the pair now, and again whenever a file of it has changed. It
+// names no fixed certificate: that one would be shown to who asks for no name.
 func (p *tlsPair) config() (*tls.Config, error) {
 	var mu sync.Mutex // guards what follows
-	var pair tls.Certificate
-	var read time.Time
+	var pair *tls.Certificate
+	var read string
 	load := func() (*tls.Certificate, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		at, err := newest(p.Cert, p.Key)
-		if err == nil && at.After(read) {
+		now, err := stampOf(p.Cert, p.Key)
+		if err == nil && now != read {
 			var next tls.Certificate
 			if next, err = tls.LoadX509KeyPair(p.Cert, p.Key); err == nil {
-				pair, read = next, at
+				pair, read = &next, now
 			}
 		}
-		if read.IsZero() {
+		if pair == nil {
 			return nil, err
 		}
-		return &pair, nil // a renewal that is half written is read at the next connection
+		return pair, nil // a renewal that is half written is read at the next connection
 	}
 	if _, err := load(); err != nil {
 		return nil, &spec.Error{Reason: spec.Malformed, Path: "/tls", Err: err}
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
-	}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }}, nil
 }
 
-func newest(paths ...string) (at time.Time, err error) {
+// stampOf is another when a file is another.
+func stampOf(paths ...string) (stamp string, err error) {
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return at, err
+			return "", err
 		}
-		if info.ModTime().After(at) {
-			at = info.ModTime()
-		}
+		stamp += fmt.Sprintf("%d %d ", info.ModTime().UnixNano(), info.Size())
 	}
-	return at, nil
+	return stamp, nil
 }
 
 // onLoopback says whether an address can only be reached from this machine.

@@ -111,8 +111,8 @@ func relayText(at, listen string) string {
 # Where it listens. Without tls only loopback, behind a proxy.
 listen: %[3]s
 # tls: {cert: cert.pem, key: key.pem}      # read again when the files change
-# behind_proxy: [127.0.0.1]                # whose X-Forwarded-For is believed; nobody's by default
-# proxy_tls_keys: [sha256:…]               # public keys of the proxy's certificates: clients hold it to them (R3a)
+# behind_proxy: [127.0.0.1]                # who connects from elsewhere may not log in; X-Forwarded-For is never read
+# proxy_tls_keys: [sha256:…]               # public keys of the proxy's certificates: clients hold it to them (R3)
 
 # /healthz, /readyz and /metrics. Never public.
 # ops: 127.0.0.1:9464

@@ -5,8 +5,6 @@ package client
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"sealbridge/relay"
 	"sealbridge/signing"
@@ -53,6 +50,8 @@ type Conn struct {
 	ready chan struct{} // closed while link is good; made anew when it goes
 	key   *relay.Key    // published again after every connect: the relay may have lost its store
 	list  *relay.List
+
+	vouched relay.Hello // whose TLS keys we go on to speak with; belongs to Dial, then to keep
 }
 
 // link is one login.
@@ -187,99 +186,6 @@ func (c *Conn) republish(ctx context.Context) {
 			c.cfg.Log.Warn("publishing the list again", "error", err)
 		}
 	}
-}
-
-// login connects with a session key made for this connection. The agent key
-// signs the binding that we wrote; what the server chose is signed by the
-// session key alone (R3a).
-func (c *Conn) login(ctx context.Context) (*link, error) {
-	session, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, &spec.Error{Reason: spec.Internal, Err: err}
-	}
-	pub, err := session.PublicKey()
-	if err != nil {
-		return nil, &spec.Error{Reason: spec.Internal, Err: err}
-	}
-	token, err := relay.ParseToken(pub)
-	if err != nil {
-		return nil, err
-	}
-	now := c.cfg.Now()
-	b, err := relay.Bind(relay.Binding{RelayDid: c.cfg.Address.DID, Session: token, ExpiresAt: signing.TimeOf(now.Add(bindingLife))}, c.cfg.Agent, now)
-	if err != nil {
-		return nil, err
-	}
-	login := b.String()
-	if c.cfg.JoinTicket != "" {
-		login += "\n" + c.cfg.JoinTicket
-	}
-	l := &link{closed: make(chan struct{}), asked: make(map[string]map[*refusal]bool)}
-	var seen signing.Digest // of the TLS key that answered
-	wait := dialWait
-	if until, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(until))
-	}
-	if wait <= 0 {
-		return nil, &spec.Error{Reason: spec.Unavailable, Err: ctx.Err()}
-	}
-	options := []nats.Option{
-		nats.Nkey(pub, session.Sign), nats.Token(login), nats.CustomInboxPrefix(relay.Inbox(c.self)),
-		nats.NoReconnect(), nats.Timeout(wait), nats.IgnoreDiscoveredServers(), nats.NoEcho(), nats.PingInterval(20 * time.Second),
-		nats.ClosedHandler(func(*nats.Conn) { close(l.closed) }), nats.ErrorHandler(l.onError),
-	}
-	if c.cfg.Address.TLS() {
-		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: c.cfg.RootCAs,
-			VerifyConnection: func(s tls.ConnectionState) error {
-				seen = signing.DigestFrom(sha256.Sum256(s.PeerCertificates[0].RawSubjectPublicKeyInfo))
-				return nil
-			}}))
-		if strings.HasPrefix(c.cfg.Address.URL, "tls://") {
-			options = append(options, nats.TLSHandshakeFirst())
-		}
-	}
-	if l.nc, err = nats.Connect(c.cfg.Address.URL, options...); err != nil {
-		return nil, loginError(err)
-	}
-	if l.hello, err = c.greet(ctx, l, seen); err != nil {
-		l.nc.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
-// greet is the first question; nothing else is sent before its answer is good (R3).
-func (c *Conn) greet(ctx context.Context, l *link, seen signing.Digest) (relay.Hello, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWait)
-	defer cancel()
-	answer, err := l.request(ctx, nats.NewMsg(relay.Subject(relay.VerbHello, relay.Token{}, c.self)))
-	if err != nil {
-		return relay.Hello{}, err
-	}
-	h, err := relay.OpenHello(answer, c.cfg.Address.DID, c.cfg.Now())
-	if err != nil {
-		return relay.Hello{}, err
-	}
-	if !c.cfg.Address.TLS() {
-		return h, nil
-	}
-	for _, k := range h.TLSKeys {
-		if k == seen {
-			return h, nil
-		}
-	}
-	return relay.Hello{}, spec.Refuse(spec.WrongSigner, "/tlsKeys", "the relay does not stand behind this TLS key (R3)")
-}
-
-func loginError(err error) error {
-	var cert *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return &spec.Error{Reason: spec.NotPermitted, Limit: "login", Err: err}
-	case errors.As(err, &cert):
-		return &spec.Error{Reason: spec.BadSignature, Limit: "TLS", Err: err}
-	}
-	return &spec.Error{Reason: spec.Unavailable, Err: err}
 }
 
 // onError ends the requests whose subject was refused: the server says so only

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -69,7 +70,6 @@ func TestLoginFailsClosed(t *testing.T) {
 	good := bind(t, eve, relayKey.DID(), tok, now)
 	for name, o := range map[string][]nats.Option{
 		"nothing at all":                  {},
-		"a session key without a binding": {nats.Nkey(tok.String(), kp.Sign)},
 		"a binding without a session key": {nats.Token(good)},
 		"another session key":             {nats.Nkey(otherTok.String(), other.Sign), nats.Token(good)},
 		"a signature by another key":      {nats.Nkey(tok.String(), other.Sign), nats.Token(good)},
@@ -91,6 +91,57 @@ func TestLoginFailsClosed(t *testing.T) {
 		t.Fatalf("the good login: %v", err)
 	}
 	nc.Close()
+}
+
+// A session without a binding may ask who answers, and nothing else (R3).
+func TestWithoutABindingThereIsTheHelloAndNothingElse(t *testing.T) {
+	s := start(t, nil)
+	kp, tok := session(t)
+	refused := make(chan error, 100)
+	nc, err := nats.Connect(s.Address().URL, nats.Nkey(tok.String(), kp.Sign), nats.CustomInboxPrefix(relay.Inbox(tok)), nats.NoReconnect(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	m, err := nc.Request(relay.Subject(relay.VerbHello, relay.Token{}, tok), nil, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := relay.OpenHello(m.Data, relayKey.DID(), time.Now()); err != nil {
+		t.Errorf("OpenHello: %v", err)
+	}
+	want := 0
+	for _, v := range relay.MemberVerbs {
+		if v != relay.VerbHello {
+			want++
+			if err := nc.PublishRequest(relay.Subject(v, relay.TokenOf(ben.DID()), tok), nc.NewInbox(), []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, subject := range []string{"$JS.API.INFO", "sb.hello." + relay.TokenOf(ben.DID()).String()} {
+		want++
+		if err := nc.Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.FlushTimeout(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		select {
+		case err := <-refused:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("refusal %d: %v", i, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%d of %d were refused", i, want)
+		}
+	}
+	if n := len(s.Members()); n != 0 {
+		t.Errorf("it became a member: %d", n)
+	}
 }
 
 // The small-order key verifies a constant signature of anything under loose

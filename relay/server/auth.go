@@ -1,6 +1,9 @@
 package server
 
 import (
+	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +47,12 @@ func (a *auth) Check(c server.ClientAuthentication) bool {
 	case <-time.After(loginWait):
 		return a.refuse("starting")
 	}
+	if !a.fromProxy(c.RemoteAddress()) {
+		return a.refuse("address")
+	}
+	if o.Token == "" {
+		return a.greeter(c, o.Nkey)
+	}
 	if len(o.Token) > relay.MaxLogin {
 		return a.refuse("size")
 	}
@@ -72,6 +81,36 @@ func (a *auth) Check(c server.ClientAuthentication) bool {
 	})
 	a.s.metrics.logins.WithLabelValues("accepted").Inc()
 	return true
+}
+
+// greeter lets a session in that does not say whose it is: for a few seconds,
+// for the hello and nothing else, so that a client knows who answers before it
+// says who it is (R3).
+func (a *auth) greeter(c server.ClientAuthentication, session string) bool {
+	self, err := relay.ParseToken(session)
+	if err != nil {
+		return a.refuse("nonce")
+	}
+	c.RegisterUser(&server.User{
+		Username:           self.String(),
+		ConnectionDeadline: time.Now().Add(greetWithin),
+		Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: relay.MayPublish(self, []relay.Verb{relay.VerbHello})},
+			Subscribe: &server.SubjectPermission{Allow: []string{relay.Inbox(self) + ".>"}},
+		},
+	})
+	a.s.metrics.logins.WithLabelValues("greeting").Inc()
+	return true
+}
+
+// fromProxy says whether a connection comes from where it may: with proxies
+// before us nobody goes around them. What they say of others is not read.
+func (a *auth) fromProxy(from net.Addr) bool {
+	if len(a.s.cfg.Proxies) == 0 {
+		return true
+	}
+	at, err := netip.ParseAddrPort(from.String())
+	return err == nil && slices.Contains(a.s.cfg.Proxies, at.Addr().Unmap())
 }
 
 func (a *auth) refuse(why string) bool {

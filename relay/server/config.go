@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"sealbridge/relay"
@@ -34,7 +35,7 @@ type Config struct {
 	TLS       *tls.Config      // nil: plain, on loopback or behind a proxy
 	URL       string           // what owners dial, if it is not what we listen on
 	TLSKeys   []signing.Digest // keys of a proxy before us, for the hello
-	Proxies   []string         // whose X-Forwarded-For is believed; none by default
+	Proxies   []netip.Addr     // of proxies before us: who connects from elsewhere may not log in; none: anybody may
 
 	Admission Admission // default: open on loopback, else invite
 	Quotas    Quotas

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"net/http"
+
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sealbridge/relay"
 	"sealbridge/signing"
@@ -18,4 +21,20 @@ func Stored(s *Server, to signing.DID) (out []*nats.Msg) {
 		}
 	}
 	return out
+}
+
+// Kick ends an agent's connections, as a network would.
+func Kick(s *Server, who signing.DID) { s.auth.kick(relay.TokenOf(who), 0) }
+
+// Listening is where the relay itself listens, whatever owners dial.
+func Listening(s *Server) string {
+	if s.cfg.WebSocket {
+		return s.ns.WebsocketURL()
+	}
+	return s.ns.ClientURL()
+}
+
+// Metrics serves what /metrics does.
+func Metrics(s *Server) http.Handler {
+	return promhttp.HandlerFor(s.metrics.reg, promhttp.HandlerOpts{})
 }

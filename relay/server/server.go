@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 const (
 	loginWait   = 4 * time.Second // below the server's own 5 s
+	greetWithin = 10 * time.Second
 	loginMemory = 30 * 24 * time.Hour
 	trimEvery   = 25 * time.Millisecond
 	sweepEvery  = 10 * time.Second
@@ -60,9 +62,10 @@ type Server struct {
 	loops    sync.WaitGroup
 	end      sync.Once
 
-	helloMu  sync.Mutex // guards the two below
-	helloDoc []byte
-	helloAt  time.Time
+	helloMu   sync.Mutex // guards what follows
+	helloDoc  []byte
+	helloAt   time.Time
+	helloKeys []signing.Digest
 }
 
 // Start opens the store, listens, and returns once it serves.
@@ -307,44 +310,57 @@ func (s *Server) checkDisk() {
 	}
 }
 
-// tlsKeys are the SHA-256 of the public keys that a TLS configuration shows.
-func tlsKeys(c *tls.Config) (out []signing.Digest) {
+// shown are the certificates that a TLS configuration shows now.
+func shown(c *tls.Config) (out []*x509.Certificate) {
 	if c == nil {
-		return []signing.Digest{}
+		return nil
 	}
 	certs := c.Certificates
 	if c.GetCertificate != nil {
+		certs = nil
 		if cert, err := c.GetCertificate(&tls.ClientHelloInfo{}); err == nil && cert != nil {
-			certs = append(certs[:len(certs):len(certs)], *cert)
+			certs = []tls.Certificate{*cert}
 		}
 	}
 	for _, cert := range certs {
 		if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err == nil {
-			out = append(out, signing.DigestFrom(sha256.Sum256(leaf.RawSubjectPublicKeyInfo)))
+			out = append(out, leaf)
 		}
 	}
 	return out
 }
 
-// natsLog hands the server's warnings to our log; its notices are noise.
+// tlsKeys are the SHA-256 of the public keys that clients will see.
+func (s *Server) tlsKeys() []signing.Digest {
+	out := []signing.Digest{}
+	for _, leaf := range shown(s.cfg.TLS) {
+		out = append(out, signing.DigestFrom(sha256.Sum256(leaf.RawSubjectPublicKeyInfo)))
+	}
+	return append(out, s.cfg.TLSKeys...)
+}
+
+// natsLog hands the server's warnings to our log, without network addresses,
+// which we do not write down; its notices are noise.
 type natsLog struct{ l *slog.Logger }
 
+var peer = regexp.MustCompile(`\[[0-9A-Za-z:.%]+\](:\d+)?|\d+\.\d+\.\d+\.\d+(:\d+)?`)
+
+func (n natsLog) say(level slog.Level, f string, v ...any) {
+	n.l.Log(context.Background(), level, "nats: "+peer.ReplaceAllString(fmt.Sprintf(f, v...), "(address)"))
+}
+
 func (natsLog) Noticef(string, ...any)      {}
-func (n natsLog) Warnf(f string, v ...any)  { n.l.Warn("nats: " + fmt.Sprintf(f, v...)) }
-func (n natsLog) Fatalf(f string, v ...any) { n.l.Error("nats: " + fmt.Sprintf(f, v...)) }
-func (n natsLog) Errorf(f string, v ...any) { n.l.Error("nats: " + fmt.Sprintf(f, v...)) }
+func (n natsLog) Warnf(f string, v ...any)  { n.say(slog.LevelWarn, f, v...) }
+func (n natsLog) Fatalf(f string, v ...any) { n.say(slog.LevelError, f, v...) }
+func (n natsLog) Errorf(f string, v ...any) { n.say(slog.LevelError, f, v...) }
 func (natsLog) Debugf(string, ...any)       {}
 func (natsLog) Tracef(string, ...any)       {}
 
 // certificateLeft is how long the first certificate to expire is good.
 func certificateLeft(c *tls.Config, now time.Time) (left time.Duration) {
-	if c == nil {
-		return 0
-	}
-	for i, cert := range c.Certificates {
-		leaf, err := x509.ParseCertificate(cert.Certificate[0])
-		if err == nil && (i == 0 || leaf.NotAfter.Sub(now) < left) {
-			left = leaf.NotAfter.Sub(now)
+	for i, leaf := range shown(c) {
+		if l := leaf.NotAfter.Sub(now); i == 0 || l < left {
+			left = l
 		}
 	}
 	return left

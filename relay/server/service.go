@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -239,22 +240,22 @@ func (s *Server) objStat(c relay.Chunk) ([]byte, error) {
 	return relay.Write(relay.Have{Have: relay.Runs(ns), Count: len(ns)}), nil
 }
 
-// hello is signed anew every hour, with the TLS keys of that moment.
+// hello is signed anew every hour, and when the TLS keys are others.
 func (s *Server) hello() ([]byte, error) {
 	s.helloMu.Lock()
 	defer s.helloMu.Unlock()
-	now := s.cfg.Now()
-	if s.helloDoc != nil && now.Before(s.helloAt.Add(time.Hour)) && !now.Before(s.helloAt) {
+	now, keys := s.cfg.Now(), s.tlsKeys()
+	if s.helloDoc != nil && now.Before(s.helloAt.Add(time.Hour)) && !now.Before(s.helloAt) && slices.Equal(keys, s.helloKeys) {
 		return s.helloDoc, nil
 	}
 	q := s.cfg.Quotas
-	v, err := relay.Hello{TLSKeys: append(tlsKeys(s.cfg.TLS), s.cfg.TLSKeys...), Sync: s.cfg.Sync,
+	v, err := relay.Hello{TLSKeys: keys, Sync: s.cfg.Sync,
 		Limits: relay.HelloLimits{EnvelopeBytes: relay.MaxEnvelope, LifeSeconds: int64(relay.MaxLife / time.Second),
 			PutsPerSecond: int64(q.PutsPerSecond), MailCount: int64(q.MailCount), MailBytes: q.MailBytes, FileBytes: q.FileBytes},
 		At: signing.TimeOf(now), ExpiresAt: signing.TimeOf(now.Add(24 * time.Hour))}.Sign(s.cfg.Signer)
 	if err != nil {
 		return nil, err
 	}
-	s.helloDoc, s.helloAt = v.Bytes(), now
+	s.helloDoc, s.helloAt, s.helloKeys = v.Bytes(), now, keys
 	return s.helloDoc, nil
 }

@@ -173,7 +173,7 @@ var presences = map[string]bool{"passkey": true, "device": true, "passphrase": t
 func (d *GateDecision) check() error {
 	name, channel := strings.CutPrefix(d.Presence, "channel:")
 	switch {
-	case !presences[d.Presence] && (!channel || name == "" || strings.Trim(name, idLetters) != ""):
+	case !presences[d.Presence] && (!channel || name == "" || !onlyIDLetters(name)):
 		return refuse("/presence", "G10: passkey, device, passphrase, channel:NAME or none")
 	case d.Lasts == "standing" && d.Gate == DeliveryGate:
 		return refuse("/lasts", "G6: once for a delivery")

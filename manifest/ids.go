@@ -68,19 +68,31 @@ func ParseCheckID(s string) (CheckID, error)         { return parseID[checkShape
 func parseID[S shape](s string) (id ID[S], err error) {
 	prefix, lo, hi := S.bounds(*new(S))
 	rest, ok := strings.CutPrefix(s, prefix)
-	if !ok || len(rest) < lo || len(rest) > hi || strings.Trim(rest, idLetters) != "" {
+	if !ok || len(rest) < lo || len(rest) > hi || !onlyIDLetters(rest) {
 		return id, spec.Refuse(spec.Malformed, "", "an id: "+prefix+"…")
 	}
-	return ID[S]{s}, nil
+	return ID[S]{strings.Clone(s)}, nil
+}
+
+func onlyIDLetters(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 const idLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-func (id ID[S]) String() string               { return id.s }
-func (id ID[S]) IsZero() bool                 { return id.s == "" }
-func (id ID[S]) MarshalText() ([]byte, error) { return []byte(id.s), nil }
-func (id *ID[S]) UnmarshalText(b []byte) (err error) {
-	*id, err = parseID[S](string(b))
+func (id ID[S]) String() string                { return id.s }
+func (id ID[S]) IsZero() bool                  { return id.s == "" }
+func (id ID[S]) MarshalText() ([]byte, error)  { return []byte(id.s), nil }
+func (id *ID[S]) UnmarshalText(b []byte) error { return id.ReadText(string(b)) }
+
+// ReadText takes a text that matches the pattern.
+func (id *ID[S]) ReadText(s string) (err error) {
+	*id, err = parseID[S](s)
 	return err
 }
 

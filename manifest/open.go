@@ -68,15 +68,39 @@ type BlockWord struct {
 // Blocks is the arithmetic of every block of v (section 3), before any typed
 // reading, so that each block has its own word. No block at all is no answer.
 func Blocks(v jcs.Value, k *signing.Keys) []BlockWord {
-	pair, isManifest := v.Member("signatures")
-	block, isTyped := v.Member("signature")
-	switch {
+	t := top(v)
+	return t.blocks(v, k)
+}
+
+// members are those that the arithmetic looks at, found in one walk.
+type members struct{ signature, signatures, typ, requester, worker jcs.Value }
+
+func top(v jcs.Value) (t members) {
+	for name, m := range v.Members() {
+		switch name {
+		case "signature":
+			t.signature = m
+		case "signatures":
+			t.signatures = m
+		case "type":
+			t.typ = m
+		case string(Requester):
+			t.requester = m
+		case string(Worker):
+			t.worker = m
+		}
+	}
+	return t
+}
+
+func (t *members) blocks(v jcs.Value, k *signing.Keys) []BlockWord {
+	switch isManifest, isTyped := !t.signatures.IsZero(), !t.signature.IsZero(); {
 	case isManifest && isTyped:
 		return []BlockWord{bad(spec.Malformed, "", "both signature and signatures")}
 	case isManifest:
-		return checkManifest(v, pair, k)
+		return t.checkManifest(v, k)
 	case isTyped:
-		return []BlockWord{checkTyped(v, block, k)}
+		return []BlockWord{t.checkTyped(v, k)}
 	}
 	return nil
 }
@@ -85,31 +109,30 @@ func bad(r spec.Reason, path, limit string) BlockWord {
 	return BlockWord{Word: r, Err: spec.Refuse(r, path, limit)}
 }
 
-func checkTyped(v, block jcs.Value, k *signing.Keys) BlockWord {
-	member, _ := v.Member("type")
-	typ, _ := member.Text()
+func (t *members) checkTyped(v jcs.Value, k *signing.Keys) BlockWord {
+	typ, _ := t.typ.Text()
 	c, ok := signing.ContextFor(typ)
 	if !ok {
 		return bad(spec.UnknownType, "/type", "S4")
 	}
-	return checkBlock(signing.DigestOf(v.Without("signature").Bytes()), block, c, "/signature", k)
+	return checkBlock(signing.DigestOf(v.BytesWithout("signature")), t.signature, c, "/signature", k)
 }
 
-func checkManifest(v, pair jcs.Value, k *signing.Keys) (out []BlockWord) {
-	digest := signing.DigestOf(v.Without("signatures").Bytes())
-	for name, block := range pair.Members() {
-		role, c := Requester, signing.RequesterManifest
+func (t *members) checkManifest(v jcs.Value, k *signing.Keys) (out []BlockWord) {
+	digest := signing.DigestOf(v.BytesWithout("signatures"))
+	for name, block := range t.signatures.Members() {
+		role, party, c := Requester, t.requester, signing.RequesterManifest
 		switch name {
 		case "requesterSignature":
 		case "workerSignature":
-			role, c = Worker, signing.WorkerManifest
+			role, party, c = Worker, t.worker, signing.WorkerManifest
 		default:
 			out = append(out, bad(spec.Malformed, "/signatures", "unknown member"))
 			continue
 		}
 		w := checkBlock(digest, block, c, "/signatures/"+name, k)
 		w.Role = role
-		if w.Word == "" && !isParty(v, role, w.Signer) {
+		if w.Word == "" && !isParty(party, w.Signer) {
 			w.Word, w.Err = spec.WrongSigner, spec.Refuse(spec.WrongSigner, "/signatures/"+name+"/signerDid", "S6")
 		}
 		out = append(out, w)
@@ -132,8 +155,7 @@ func checkBlock(payload signing.Digest, block jcs.Value, c signing.Context, path
 	return w
 }
 
-func isParty(v jcs.Value, role Role, signer string) bool {
-	party, _ := v.Member(string(role))
+func isParty(party jcs.Value, signer string) bool {
 	for name, who := range party.Members() {
 		if text, ok := who.Text(); ok && text == signer && (name == "ownerDid" || name == "agentDid") {
 			return true
@@ -168,7 +190,8 @@ func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
 	if v.Kind() != '{' {
 		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
 	}
-	words := Blocks(v, k)
+	t := top(v)
+	words := t.blocks(v, k)
 	if len(words) == 0 {
 		return Signed{}, spec.Refuse(spec.Malformed, "/signature", "missing")
 	}
@@ -183,7 +206,7 @@ func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
 		}
 		s.marks = append(s.marks, Mark{w.Role, by, w.At})
 	}
-	err := s.read(measured)
+	err := s.read(t.typ, measured)
 	if e, ok := s.doc.(*Event); ok && err == nil {
 		err = openProposal(e, k)
 	}
@@ -193,9 +216,9 @@ func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
 	return s, nil
 }
 
-func (s *Signed) read(measured bool) (err error) {
-	member, isTyped := s.wire.Member("type")
-	if !isTyped {
+// read reads the document whose member "type" is typ; a manifest has none.
+func (s *Signed) read(typ jcs.Value, measured bool) (err error) {
+	if typ.IsZero() {
 		if !measured {
 			if _, err := jcs.ParseWithin(s.wire.Bytes(), jcs.ManifestLimits); err != nil {
 				return err
@@ -213,8 +236,8 @@ func (s *Signed) read(measured bool) (err error) {
 		}
 		return nil
 	}
-	typ, _ := member.Text()
-	r, ok := readers[typ]
+	name, _ := typ.Text()
+	r, ok := readers[name]
 	if !ok {
 		return spec.Refuse(spec.UnknownType, "/type", "not read by this version")
 	}

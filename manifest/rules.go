@@ -70,31 +70,30 @@ func (m *TaskManifest) ValidAt(now time.Time) error {
 
 func (m *TaskManifest) checkIDs() error {
 	seen := map[string]bool{}
-	once := func(path string, id fmt.Stringer) error {
-		if seen[id.String()] {
-			return refuse(path, "M2: ids are unique within their list")
+	once := func(list string, i int, member, id string) error {
+		if seen[id] {
+			return refuse(fmt.Sprintf("%s/%d/%s", list, i, member), "M2: ids are unique within their list")
 		}
-		seen[id.String()] = true
+		seen[id] = true
 		return nil
 	}
 	for i, c := range m.Task.AcceptanceCriteria {
-		if err := once(fmt.Sprintf("/task/acceptanceCriteria/%d/id", i), c.ID); err != nil {
+		if err := once("/task/acceptanceCriteria", i, "id", c.ID.String()); err != nil {
 			return err
 		}
 	}
 	for i, c := range m.Verification.Checks {
-		path := fmt.Sprintf("/verification/checks/%d", i)
-		if err := once(path+"/checkId", c.CheckID); err != nil {
+		if err := once("/verification/checks", i, "checkId", c.CheckID.String()); err != nil {
 			return err
 		}
 		if c.Kind == "sha256_match" {
 			if _, err := signing.ParseDigest("sha256:" + strings.TrimPrefix(c.Target, "sha256:")); err != nil {
-				return refuse(path+"/target", "M2: a digest")
+				return refuse(fmt.Sprintf("/verification/checks/%d/target", i), "M2: a digest")
 			}
 		}
 	}
 	for i, g := range m.Permissions.GrantedCapabilities {
-		if err := once(fmt.Sprintf("/permissions/grantedCapabilities/%d/capabilityId", i), g.CapabilityID); err != nil {
+		if err := once("/permissions/grantedCapabilities", i, "capabilityId", g.CapabilityID.String()); err != nil {
 			return err
 		}
 	}
@@ -135,14 +134,14 @@ var devices = map[string]bool{"con": true, "prn": true, "aux": true, "nul": true
 
 // CheckArtifactName is M3 for one name.
 func CheckArtifactName(name string) error {
-	bad := refuse("", "M3: up to 16 segments of letters, digits, dot, dash, underscore")
+	const bad = "M3: up to 16 segments of letters, digits, dot, dash, underscore"
 	segments := strings.Split(name, "/")
 	if name == "" || len(name) > 255 || len(segments) > maxNameSegments {
-		return bad
+		return refuse("", bad)
 	}
 	for _, s := range segments {
 		if s == "" || len(s) > 100 || s[0] == '.' || s[0] == '-' || s[len(s)-1] == '.' || strings.Trim(s, idLetters+".") != "" {
-			return bad
+			return refuse("", bad)
 		}
 		base, _, _ := strings.Cut(strings.ToLower(s), ".")
 		if devices[base] || len(base) == 4 && (base[:3] == "com" || base[:3] == "lpt") && base[3] >= '0' && base[3] <= '9' {

@@ -65,7 +65,8 @@ func OpenManifest(payload jcs.Value, b signing.Block, role Role, k *signing.Keys
 	if err := k.Verify(payload, manifestContext(role), b); err != nil {
 		return TaskManifest{}, spec.At("/signature", err)
 	}
-	if !isParty(payload, role, b.SignerDid.String()) {
+	party, _ := payload.Member(string(role))
+	if !isParty(party, b.SignerDid.String()) {
 		return TaskManifest{}, spec.Refuse(spec.WrongSigner, "/signature/signerDid", "S6")
 	}
 	m, err := ReadManifest(payload)

@@ -23,8 +23,8 @@ const (
 
 // ParseDID refuses everything that is not the one spelling of a good key.
 func ParseDID(s string) (DID, error) {
-	if wasChecked(s) {
-		return DID{s}, nil
+	if d, ok := known(s); ok {
+		return d, nil
 	}
 	key, err := didKey(s)
 	if err != nil {
@@ -33,8 +33,9 @@ func ParseDID(s string) (DID, error) {
 	if !primeOrder(key) {
 		return DID{}, spec.Refuse(spec.Malformed, "", "did:key: not a key of prime order (I1)")
 	}
-	remember(s)
-	return DID{s}, nil
+	d := DID{strings.Clone(s)}
+	remember(d)
+	return d, nil
 }
 
 // didKey is the cheap half: everything but the order of the point.
@@ -92,8 +93,11 @@ func (d DID) IsZero() bool                 { return d.s == "" }
 func (d DID) MarshalText() ([]byte, error) { return []byte(d.s), nil }
 
 // UnmarshalText is ParseDID; an empty text is the zero DID only in what we stored ourselves.
-func (d *DID) UnmarshalText(b []byte) (err error) {
-	*d, err = ParseDID(string(b))
+func (d *DID) UnmarshalText(b []byte) error { return d.ReadText(string(b)) }
+
+// ReadText is ParseDID.
+func (d *DID) ReadText(s string) (err error) {
+	*d, err = ParseDID(s)
 	return err
 }
 
@@ -108,7 +112,7 @@ func ParseDigest(s string) (Digest, error) {
 	if !ok || len(hx) != 64 || strings.Trim(hx, "0123456789abcdef") != "" {
 		return Digest{}, spec.Refuse(spec.Malformed, "", "a digest: sha256: and 64 lower-case hex digits (D6)")
 	}
-	return Digest{s}, nil
+	return Digest{strings.Clone(s)}, nil
 }
 
 // DigestOf is the SHA-256 of b.
@@ -125,11 +129,14 @@ func (d Digest) Sum() (sum [32]byte) {
 	return sum
 }
 
-func (d Digest) String() string               { return d.s }
-func (d Digest) IsZero() bool                 { return d.s == "" }
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.s), nil }
-func (d *Digest) UnmarshalText(b []byte) (err error) {
-	*d, err = ParseDigest(string(b))
+func (d Digest) String() string                { return d.s }
+func (d Digest) IsZero() bool                  { return d.s == "" }
+func (d Digest) MarshalText() ([]byte, error)  { return []byte(d.s), nil }
+func (d *Digest) UnmarshalText(b []byte) error { return d.ReadText(string(b)) }
+
+// ReadText is ParseDigest.
+func (d *Digest) ReadText(s string) (err error) {
+	*d, err = ParseDigest(s)
 	return err
 }
 
@@ -148,14 +155,15 @@ type Time struct{ s string }
 
 // ParseTime refuses offsets, leap seconds and every other spelling.
 func ParseTime(s string) (Time, error) {
-	bad := spec.Refuse(spec.Malformed, "", "a time: 2031-03-01T09:00:00Z (D5)")
-	if len(s) < 20 || len(s) > 30 || len(s) == 21 || s[10] != 'T' || s[len(s)-1] != 'Z' || len(s) > 20 && s[19] != '.' {
-		return Time{}, bad
+	good := len(s) >= 20 && len(s) <= 30 && len(s) != 21 && s[10] == 'T' && s[len(s)-1] == 'Z' && (len(s) == 20 || s[19] == '.')
+	if good {
+		_, err := time.Parse(time.RFC3339Nano, s)
+		good = err == nil
 	}
-	if _, err := time.Parse(time.RFC3339Nano, s); err != nil {
-		return Time{}, bad
+	if !good {
+		return Time{}, spec.Refuse(spec.Malformed, "", "a time: 2031-03-01T09:00:00Z (D5)")
 	}
-	return Time{s}, nil
+	return Time{strings.Clone(s)}, nil
 }
 
 // TimeOf is t in UTC, cut to whole seconds.
@@ -170,11 +178,14 @@ func (t Time) Time() time.Time {
 	return at.UTC()
 }
 
-func (t Time) String() string               { return t.s }
-func (t Time) IsZero() bool                 { return t.s == "" }
-func (t Time) MarshalText() ([]byte, error) { return []byte(t.s), nil }
-func (t *Time) UnmarshalText(b []byte) (err error) {
-	*t, err = ParseTime(string(b))
+func (t Time) String() string                { return t.s }
+func (t Time) IsZero() bool                  { return t.s == "" }
+func (t Time) MarshalText() ([]byte, error)  { return []byte(t.s), nil }
+func (t *Time) UnmarshalText(b []byte) error { return t.ReadText(string(b)) }
+
+// ReadText is ParseTime.
+func (t *Time) ReadText(s string) (err error) {
+	*t, err = ParseTime(s)
 	return err
 }
 

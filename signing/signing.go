@@ -94,13 +94,20 @@ func (s Signature) String() string               { return s.s }
 func (s Signature) IsZero() bool                 { return s.s == "" }
 func (s Signature) MarshalText() ([]byte, error) { return []byte(s.s), nil }
 
-// UnmarshalText takes the one spelling.
-func (s *Signature) UnmarshalText(b []byte) error {
-	in := Signature{string(b)}
-	if len(b) != len(signaturePrefix)+86 || SignatureFrom(in.Bytes()) != in {
+func (s *Signature) UnmarshalText(b []byte) error { return s.ReadText(string(b)) }
+
+// ReadText takes the one spelling: of the 516 bits of 86 characters the last four are 0.
+func (s *Signature) ReadText(text string) error {
+	body, ok := strings.CutPrefix(text, signaturePrefix)
+	ok = ok && len(body) == 86 && strings.IndexByte("AQgw", body[85]) >= 0
+	for i := 0; ok && i < len(body); i++ {
+		c := body[i]
+		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+	}
+	if !ok {
 		return spec.Refuse(spec.Malformed, "", "a signature: ed25519: and 86 characters of base64url (D6)")
 	}
-	*s = in
+	*s = Signature{strings.Clone(text)}
 	return nil
 }
 

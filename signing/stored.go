@@ -38,22 +38,23 @@ func stored[T any, P interface {
 // when a flood of strangers fills it.
 var checked struct {
 	sync.RWMutex
-	m map[string]bool
+	m map[string]DID
 }
 
 const maxChecked = 4096
 
-func wasChecked(s string) bool {
+func known(s string) (DID, bool) {
 	checked.RLock()
 	defer checked.RUnlock()
-	return checked.m[s]
+	d, ok := checked.m[s]
+	return d, ok
 }
 
-func remember(s string) {
+func remember(d DID) {
 	checked.Lock()
 	defer checked.Unlock()
 	if checked.m == nil || len(checked.m) >= maxChecked {
-		checked.m = make(map[string]bool)
+		checked.m = make(map[string]DID)
 	}
-	checked.m[s] = true
+	checked.m[d.s] = d
 }

@@ -12,6 +12,10 @@ import (
 // Unmarshaler is a type that reads its own canonical value (closed sums).
 type Unmarshaler interface{ DecodeCanonical(Value) error }
 
+// TextReader is a type that reads itself from a text which may be part of a
+// long one: what keeps it, keeps a copy. It goes before encoding.TextUnmarshaler.
+type TextReader interface{ ReadText(text string) error }
+
 // Decode reads v into the struct that out points to: exact names, nothing
 // missing, nothing unknown, every rule held. Errors are malformed, with the
 // path from v.
@@ -24,34 +28,37 @@ func Decode(v Value, out any) error {
 
 func at(path string, err error) error { return spec.At(path, err) }
 
-func decode(b string, f reflect.Value) error {
-	t := f.Type()
-	if t == valueType {
-		f.Set(reflect.ValueOf(Value{b}))
+func decode(b string, f reflect.Value) error { return decodeAs(b, f, readingOf(f.Type())) }
+
+func decodeAs(b string, f reflect.Value, as reading) error {
+	switch as {
+	case asValue:
+		*f.Addr().Interface().(*Value) = Value{b}
 		return nil
-	}
-	if t.Kind() == reflect.Pointer {
+	case asPointer:
 		if b == "null" {
 			f.SetZero()
 			return nil
 		}
-		p := reflect.New(t.Elem())
-		f.Set(p)
-		return decode(b, p.Elem())
-	}
-	if p := f.Addr(); p.Type().Implements(unmarshalerType) {
-		return p.Interface().(Unmarshaler).DecodeCanonical(Value{b})
-	} else if p.Type().Implements(textType) {
-		return decodeText(b, p.Interface().(encoding.TextUnmarshaler))
+		f.Set(reflect.New(f.Type().Elem()))
+		return decode(b, f.Elem())
+	case byItself:
+		return f.Addr().Interface().(Unmarshaler).DecodeCanonical(Value{b})
+	case asText, asTextCopy:
+		if b[0] != '"' {
+			return malformed("", "a string")
+		}
+		text := unescape(b[1 : len(b)-1])
+		if as == asText {
+			return refused(f.Addr().Interface().(TextReader).ReadText(text))
+		}
+		return refused(f.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)))
 	}
 	return decodeKind(b, f)
 }
 
-func decodeText(b string, to encoding.TextUnmarshaler) error {
-	if b[0] != '"' {
-		return malformed("", "a string")
-	}
-	err := to.UnmarshalText([]byte(unescape(b[1 : len(b)-1])))
+// refused is the error of a type that reads its own text: malformed, if it has no word.
+func refused(err error) error {
 	var known *spec.Error
 	if err != nil && !errors.As(err, &known) {
 		return &spec.Error{Reason: spec.Malformed, Err: err}
@@ -103,13 +110,13 @@ func decodeSlice(b string, f reflect.Value) error {
 	for range (Value{b}).Items() {
 		n++
 	}
-	out := reflect.MakeSlice(f.Type(), n, n)
+	out, as := reflect.MakeSlice(f.Type(), n, n), readingOf(f.Type().Elem())
 	i := 0
 	for item := range (Value{b}).Items() {
 		if item.b == "null" && f.Type().Elem() != valueType {
 			return malformed("/"+strconv.Itoa(i), "null")
 		}
-		if err := decode(item.b, out.Index(i)); err != nil {
+		if err := decodeAs(item.b, out.Index(i), as); err != nil {
 			return at("/"+strconv.Itoa(i), err)
 		}
 		i++
@@ -178,7 +185,7 @@ func decodeField(b string, f reflect.Value, d *field) error {
 	if b == "null" && to.Type() != valueType && (to.Kind() != reflect.Pointer || d.optional) {
 		return malformed("", "null")
 	}
-	if err := decode(b, to); err != nil {
+	if err := decodeAs(b, to, d.as); err != nil {
 		return err
 	}
 	if d.rule != nil {

@@ -15,7 +15,7 @@
 // `rule:"…"` bounds a field: len=1..200 (code points), num=0..10, items=1..50,
 // unique, object, enum=a|b, const=0.2.0, and each.len, each.enum for the items
 // of a list. A rule that can do nothing for its field's type is a panic at the
-// first use of the struct. A text type reads itself through
+// first use of the struct. A text type reads itself through [TextReader] or
 // encoding.TextUnmarshaler; a struct without a name of its own lends its fields.
 package jcs
 

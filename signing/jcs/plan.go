@@ -18,6 +18,43 @@ type field struct {
 	index    []int
 	optional bool
 	rule     *rule
+	as       reading
+}
+
+// reading is how a value of one type is read; asking reflect each time costs
+// more than the reading itself.
+type reading int
+
+const (
+	byKind     reading = iota
+	asValue            // a Value: the span itself
+	asPointer          // null, or what it points to
+	byItself           // an Unmarshaler
+	asText             // a TextReader
+	asTextCopy         // an encoding.TextUnmarshaler
+)
+
+var readings sync.Map // reflect.Type -> reading
+
+func readingOf(t reflect.Type) reading {
+	if r, ok := readings.Load(t); ok {
+		return r.(reading)
+	}
+	r, p := byKind, reflect.PointerTo(t)
+	switch {
+	case t == valueType:
+		r = asValue
+	case t.Kind() == reflect.Pointer:
+		r = asPointer
+	case p.Implements(unmarshalerType):
+		r = byItself
+	case p.Implements(textReaderType):
+		r = asText
+	case p.Implements(textType):
+		r = asTextCopy
+	}
+	readings.Store(t, r)
+	return r
 }
 
 // rule is the parsed `rule` tag of one field.
@@ -35,6 +72,7 @@ var plans sync.Map // reflect.Type -> *plan
 var (
 	valueType       = reflect.TypeFor[Value]()
 	unmarshalerType = reflect.TypeFor[Unmarshaler]()
+	textReaderType  = reflect.TypeFor[TextReader]()
 	textType        = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
@@ -66,7 +104,7 @@ func (p *plan) add(t reflect.Type, at []int) {
 		if r != nil && !r.fits(f.Type) {
 			panic("jcs: rule " + r.text + " does nothing for " + t.String() + "." + f.Name)
 		}
-		p.fields = append(p.fields, field{name, index, opts == "omitempty", r})
+		p.fields = append(p.fields, field{name, index, opts == "omitempty", r, readingOf(f.Type)})
 	}
 }
 

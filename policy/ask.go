@@ -15,10 +15,7 @@ func (p Policy) ask(l *law, d Decision) Decision {
 	g := *d.Gate
 	a := p.Ask.Of(g.Gate)
 	g.Who, g.Need, g.StepUp = p.who(g.Gate, a, l.At), max(1, a.Need), a.StepUp
-	g.Presence = slices.Clone(a.Presence)
-	if len(g.Presence) == 0 {
-		g.Presence = []string{"passkey", "device", "passphrase"} // G10
-	}
+	g.Presence = a.counts()
 	g.Until = until(l, WaitFor(g.Gate, a))
 	switch {
 	case len(g.Who) < g.Need:

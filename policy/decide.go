@@ -98,7 +98,7 @@ func (p Policy) outgoing(l *law) (r ruling) {
 		return r
 	}
 	for i, o := range p.Outgoing {
-		if !o.To.has(l.Contact.Name) || o.Agent != "" && o.Agent != l.Caller {
+		if !o.fits(l.Contact.Name, l.Caller) {
 			continue
 		}
 		r.name, r.index = o.Name, i
@@ -126,7 +126,7 @@ func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
 		return r
 	}
 	for i, in := range p.Incoming {
-		if !in.From.has(l.Contact.Name) || len(in.Tasks) > 0 && !slices.Contains(in.Tasks, l.m.Task.TaskType) {
+		if !in.fits(l.Contact.Name, l.m.Task.TaskType) {
 			continue
 		}
 		r.name, r.index = in.Name, i
@@ -258,7 +258,7 @@ func (p Policy) boundsFor(l *law, r *ruling) (AtMost, bool) {
 	r.section = sectionOf(l.Role)
 	if l.Role == manifest.Requester {
 		for i, o := range p.Outgoing {
-			if o.To.has(l.Contact.Name) && (o.Agent == "" || o.Agent == l.Caller) {
+			if o.fits(l.Contact.Name, l.Caller) {
 				r.name, r.index = o.Name, i
 				return o.AtMost, o.Then == ThenAsk
 			}
@@ -266,7 +266,7 @@ func (p Policy) boundsFor(l *law, r *ruling) (AtMost, bool) {
 		return AtMost{}, false
 	}
 	for i, in := range p.Incoming {
-		if in.From.has(l.Contact.Name) && (len(in.Tasks) == 0 || slices.Contains(in.Tasks, l.m.Task.TaskType)) {
+		if in.fits(l.Contact.Name, l.m.Task.TaskType) {
 			r.name, r.index = in.Name, i
 			return in.AtMost, in.Then == ThenAsk
 		}

@@ -98,6 +98,8 @@ type Gateway struct {
 	counts  map[string]int64
 	started time.Time
 
+	logins logins
+
 	poke chan struct{} // one token: something may be owed
 	jobs sync.WaitGroup
 	keys *signing.Keys

@@ -347,6 +347,9 @@ func (g *Gateway) Result(ctx context.Context, by Caller, in Fetch) (out Fetched,
 	return out, g.handOver(ctx, in.Dir, d, &out)
 }
 
+// resultFile holds the structured output beside the files of a delivery.
+const resultFile = "result.json"
+
 // handOver writes a delivery's files and its result.json into a new folder.
 func (g *Gateway) handOver(ctx context.Context, dir string, d manifest.Delivery, out *Fetched) error {
 	out.Files = []string{}
@@ -356,10 +359,10 @@ func (g *Gateway) handOver(ctx context.Context, dir string, d manifest.Delivery,
 	files := append([]manifest.ArtifactRef(nil), d.Artifacts...)
 	taken := false
 	for _, f := range files {
-		taken = taken || strings.EqualFold(f.Name, "result.json")
+		taken = taken || strings.EqualFold(f.Name, resultFile)
 	}
 	if !taken {
-		ref, err := g.Files.Put(ctx, "result.json", "application/json", strings.NewReader(d.Output.String()), artifact.MaxSize)
+		ref, err := g.Files.Put(ctx, resultFile, "application/json", strings.NewReader(d.Output.String()), artifact.MaxSize)
 		if err != nil {
 			return err
 		}
@@ -380,28 +383,7 @@ func (g *Gateway) Quarantined(ctx context.Context, by Caller, in Fetch) (out Fet
 		return out, err
 	}
 	var d manifest.Delivery
-	err = g.turn(ctx, func(t *turn) error {
-		r, err := t.findAsk(in.Ask)
-		if err != nil {
-			return err
-		}
-		row, err := t.row(r.Task)
-		if err != nil {
-			return err
-		}
-		if r.Ask.Gate != manifest.DeliveryGate {
-			return spec.Refuse(spec.NotFound, "", "this ask is about no delivery")
-		}
-		if d, err = t.deliveryOf(row); err != nil {
-			return err
-		}
-		row.Opened = true
-		if err := t.note(r.Task, map[string]string{"opened": row.Task.Delivery().Digest.String()}); err != nil {
-			return err
-		}
-		return t.putRow(row)
-	})
-	if err != nil {
+	if err := g.turn(ctx, func(t *turn) (err error) { d, err = t.opened(in.Ask); return err }); err != nil {
 		return out, err
 	}
 	out.Ready, out.Output = true, d.Output
@@ -441,7 +423,8 @@ type Changes struct {
 	Task TaskView    `json:"task"`
 }
 
-// Watch answers once something was written after a place, or after twenty seconds.
+// Watch answers once something was written after a place, or after twenty
+// seconds. Without a task it says only how far the journal goes.
 func (g *Gateway) Watch(ctx context.Context, by Caller, in Since) (out Changes, err error) {
 	if in.After > 0 {
 		waited, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -451,6 +434,9 @@ func (g *Gateway) Watch(ctx context.Context, by Caller, in Since) (out Changes, 
 		}
 	}
 	out.Seq = g.Journal.Head()
+	if in.Task == "" {
+		return out, nil
+	}
 	out.Task, err = g.Task(ctx, by, Ref{in.Task})
 	return out, err
 }
@@ -585,6 +571,7 @@ type Status struct {
 	Isolated    bool             `json:"isolated"`
 	Enforces    []string         `json:"enforces"`
 	Counts      map[string]int64 `json:"counts"`
+	Policy      string           `json:"policyDigest"` // in force (G12)
 }
 
 // Status says what is going on.
@@ -600,7 +587,7 @@ func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err
 	for k, n := range g.counts {
 		out.Counts[k] = n
 	}
-	out.Agents = slices.Sorted(maps.Keys(g.rules.Agents))
+	out.Agents, out.Policy = slices.Sorted(maps.Keys(g.rules.Agents)), g.rules.Policy.Digest().String()
 	g.mu.Unlock()
 	err = g.view(ctx, func(t *turn) error {
 		out.Contacts = len(t.trust.Contacts) - 1

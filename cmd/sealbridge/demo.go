@@ -275,7 +275,7 @@ func (d *demo) identities(ctx context.Context) error {
 var serving = regexp.MustCompile(`Sealbridge gateway`)
 
 func (d *demo) serve(ctx context.Context, who string) error {
-	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve", "--log-level", logLevel(d.verbose))
+	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve", "--console", "off", "--log-level", logLevel(d.verbose))
 	return err
 }
 

@@ -29,7 +29,7 @@ import (
 var _ = register(serveCommand)
 
 func serveCommand(a *app) *cobra.Command {
-	var level string
+	var level, port string
 	c := &cobra.Command{
 		Use: "serve", GroupID: "start", Short: "run the gateway of this home until it is interrupted", Example: "  sealbridge serve",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,15 +37,20 @@ func serveCommand(a *app) *cobra.Command {
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return usage("--log-level debug, info, warn or error")
 			}
-			return a.serve(c.Context(), slog.New(slog.NewJSONHandler(a.err, &slog.HandlerOptions{Level: l})))
+			at, err := consolePort(port)
+			if err != nil {
+				return err
+			}
+			return a.serve(c.Context(), slog.New(slog.NewJSONHandler(a.err, &slog.HandlerOptions{Level: l})), at)
 		},
 	}
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	c.Flags().StringVar(&port, "console", "", "port of the console on loopback, 0 for any free one, or off (config.yaml console; 7811)")
 	return c
 }
 
 // serve is the gateway process: every hand is opened here and closed in reverse.
-func (a *app) serve(ctx context.Context, log *slog.Logger) error {
+func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 	h, err := home.Open(a.home)
 	if err != nil {
 		return err
@@ -89,10 +94,10 @@ func (a *app) serve(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 	}
-	return a.serving(ctx, h, g, log)
+	return a.serving(ctx, h, g, log, port)
 }
 
-func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger) error {
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger, port int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
@@ -108,6 +113,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	})
 	wg.Go(func() { watchRules(ctx, h, g, log) })
+	a.console(ctx, &wg, h, g, log, port)
 	c := h.Certified()
 	if a.json {
 		if err := a.emit(identityOf(h)); err != nil {

@@ -27,6 +27,13 @@ type Config struct {
 	Agents     map[string]Agent `yaml:"agents,omitempty"`
 	Notify     []Notify         `yaml:"notify,omitempty"`
 	Keep       Keep             `yaml:"keep,omitempty"`
+	Console    Console          `yaml:"console,omitempty"`
+}
+
+// Console is the owner's page in a browser, on loopback.
+type Console struct {
+	Port *int `yaml:"port,omitempty"` // absent: 7811; 0: any free one, which no passkey can be bound to
+	Off  bool `yaml:"off,omitempty"`
 }
 
 // Agent is one agent program: exec works for others, one boxed process a task.
@@ -61,6 +68,9 @@ func readConfig(path string) (c Config, err error) {
 		if a.Model != "" && a.Model != "own" && a.Model != "none" {
 			return c, spec.Refuse(spec.Malformed, "/agents/"+name+"/model", "own or none")
 		}
+	}
+	if p := c.Console.Port; p != nil && (*p < 0 || *p > 65535) {
+		return c, spec.Refuse(spec.Malformed, "/console/port", "0 to 65535")
 	}
 	return c, nil
 }

@@ -43,6 +43,7 @@ var (
 	Asks          = Op[bool, []gateway.AskView]{"asks", (*gateway.Gateway).Asks}
 	Decide        = Op[gateway.Answer, gateway.Decided]{"decide", (*gateway.Gateway).DecideGate}
 	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
+	Login         = Op[gateway.None, gateway.Login]{"login", (*gateway.Gateway).Login}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -76,6 +77,7 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Asks)
 	row(mux, g, Decide)
 	row(mux, g, Deny)
+	row(mux, g, Login)
 	row(mux, g, Export)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {

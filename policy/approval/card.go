@@ -38,7 +38,7 @@ func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), was(a)+l.Was)
 		}
 	}
-	until := fmt.Sprintf("  until      %s", a.Ends.Time().In(loc).Format("Mon 2 Jan 15:04 MST"))
+	until := fmt.Sprintf("  until      %s", when(a.Ends.Time(), loc))
 	if len(a.Risk) > 0 {
 		until += "          risk  " + strings.Join(a.Risk, ", ")
 	}
@@ -86,7 +86,7 @@ func (c *card) theirs(a Ask, name string) {
 	}
 	c.line("")
 	who := name + " wrote this."
-	if a.Side == manifest.Requester && a.Gate != manifest.DeliveryGate {
+	if ours(a) {
 		who = "Your agent wrote this."
 	}
 	c.wrap("", "", who+" It is data; nobody checked it.")

@@ -1,0 +1,173 @@
+package console
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sealbridge/gateway"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+	"sealbridge/spec"
+)
+
+// card is one ask on a page.
+type card struct {
+	approval.Sheet
+	ID        string
+	State     string // open, allowed, denied, expired, withdrawn
+	Task      string
+	New       []approval.Line // what a yes newly permits, and what is checked
+	Cannot    []approval.Line
+	Confirmed bool
+	Closed    string
+	Files     []file
+	Output    []string // the structured output of a delivery, escaped
+	Allow     allowing
+	Token     string
+}
+
+type file struct{ Name, Shown, Digest, Type, Size string }
+
+func (s *Server) card(v *visit, a gateway.AskView) card {
+	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Confirmed: a.Ask.From.Confirmed,
+		Closed: s.clock(a.Closed), Token: v.session.token}
+	if a.State == string(approval.Waiting) && c.Left == "" {
+		c.State = string(approval.Expired) // settled in its own turn; a no from this instant on (G4)
+	}
+	for _, l := range a.Ask.Lines {
+		if l.Mark == approval.Cannot {
+			c.Cannot = append(c.Cannot, l)
+		} else {
+			c.New = append(c.New, l)
+		}
+	}
+	return c
+}
+
+// waiting is the first page: what waits for the person, the soonest no first.
+func (s *Server) waiting(v *visit) error { return s.list(v, false) }
+
+// decided lists what was settled, newest first.
+func (s *Server) decided(v *visit) error { return s.list(v, true) }
+
+func (s *Server) list(v *visit, settled bool) error {
+	as, err := s.Gateway.Asks(v.Context(), owner, settled)
+	if err != nil {
+		return err
+	}
+	cards := []card{}
+	slices.SortStableFunc(as, func(a, b gateway.AskView) int {
+		if settled {
+			return b.Closed.Compare(a.Closed)
+		}
+		return a.Ask.Until.Time().Compare(b.Ask.Until.Time())
+	})
+	for _, a := range as {
+		if settled != (a.State == string(approval.Waiting)) && len(cards) < maxCards {
+			cards = append(cards, s.card(v, a))
+		}
+	}
+	if settled {
+		return s.render(v, http.StatusOK, "decided", "waiting", "Decided", cards)
+	}
+	return s.render(v, http.StatusOK, "waiting", "waiting", "Waiting for you", cards)
+}
+
+const maxCards = 200 // of a list; what is older is on its task's page
+
+// find is the ask of a path, by its whole id.
+func (s *Server) find(v *visit) (gateway.AskView, error) {
+	as, err := s.Gateway.Asks(v.Context(), owner, true)
+	if err != nil {
+		return gateway.AskView{}, err
+	}
+	for _, a := range as {
+		if a.Ask.AskID.String() == v.PathValue("ask") {
+			return a, nil
+		}
+	}
+	return gateway.AskView{}, spec.Refuse(spec.NotFound, "", "no such question here")
+}
+
+// ask is one question whole: the difference first, their words below.
+func (s *Server) ask(v *visit) error {
+	a, err := s.find(v)
+	if err != nil {
+		return err
+	}
+	return s.askPage(v, http.StatusOK, a, "")
+}
+
+func (s *Server) askPage(v *visit, status int, a gateway.AskView, said string) error {
+	c := s.card(v, a)
+	c.Allow = s.allowing(a.Ask)
+	c.delivery(a.Ask)
+	return s.render(v, status, "ask", "waiting", c.Question, struct {
+		Card card
+		Said string
+	}{c, said})
+}
+
+// delivery lists what can be opened in quarantine (G14).
+func (c *card) delivery(a approval.Ask) {
+	if a.Delivery.IsZero() {
+		return
+	}
+	list, _ := a.Delivery.At("/artifacts")
+	for f := range list.Items() {
+		text := func(name string) string { m, _ := f.Member(name); t, _ := m.Text(); return t }
+		n, _ := f.Member("sizeBytes")
+		bytes, _ := n.Int()
+		name := text("name")
+		c.Files = append(c.Files, file{name, manifest.Display(name, 255), text("digest"), manifest.Display(text("mediaType"), 100), size(bytes)})
+	}
+	if out, ok := a.Delivery.At("/output"); ok {
+		c.Output = manifest.DisplayLines(out.String(), 400, 20_000)
+	}
+}
+
+// deny takes the person's no. Whoever comes second is told who won (G3).
+func (s *Server) deny(v *visit) error {
+	a, err := s.find(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.Gateway.DenyGate(v.Context(), owner, gateway.Denial{Ask: a.Ask.AskID.String(), Reason: v.PostFormValue("reason")})
+	switch spec.ReasonOf(err) {
+	case "":
+		http.Redirect(v.w, v.Request, "/asks/"+a.Ask.AskID.String(), http.StatusSeeOther)
+		return nil
+	case spec.Conflict, spec.GateExpired:
+		if a, err = s.find(v); err != nil {
+			return err
+		}
+		return s.askPage(v, http.StatusConflict, a, "Your no came second: this question was settled before. The first answer counts.")
+	}
+	return err
+}
+
+// open hands the person one file of a delivery, in quarantine: for saving, never
+// for showing in this origin.
+func (s *Server) open(v *visit) error {
+	a, err := s.find(v)
+	if err != nil {
+		return err
+	}
+	f, r, err := s.Gateway.Peek(v.Context(), owner, gateway.Peek{Ask: a.Ask.AskID.String(), Name: v.PostFormValue("name")})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	h := v.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": "quarantine-" + strings.ReplaceAll(path.Base(f.Name), "%", "_")}))
+	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
+	io.Copy(v.w, r) //nolint:errcheck // the browser is gone
+	return nil
+}

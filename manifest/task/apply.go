@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
@@ -88,13 +87,13 @@ func (t Task) take(ev manifest.Event, n entry) (Task, error) {
 	}
 	role, _ := u.RoleOf(ev.Author)
 	s := side(role)
-	if u.chains[s].index(n.Digest) >= 0 {
+	if _, held := u.chains[s].place(n); held {
 		return t, nil // H5
 	}
 	if err := u.gap(s, n); err != nil {
 		return t, err
 	}
-	if len(u.chains[s]) >= MaxEvents {
+	if u.chains[s].len() >= MaxEvents {
 		return t, spec.Refuse(spec.Quota, "/seq", "10,000 events a side")
 	}
 	before := u.breaks[s]
@@ -145,7 +144,7 @@ func (t Task) gap(s int, n entry) error {
 		if i < 0 {
 			return &GapError{Author: t.agents[s], Need: min(c.top()+1, n.Seq-1)}
 		}
-		if c[i].Seq != n.Seq-1 {
+		if c.at(i).Seq != n.Seq-1 {
 			return spec.Refuse(spec.Malformed, "/seq", "H1")
 		}
 	}
@@ -155,9 +154,9 @@ func (t Task) gap(s int, n entry) error {
 	return nil
 }
 
-// extend counts one more event of an unbroken history: constant work but for the copy.
+// extend counts one more event of an unbroken history: constant work.
 func (t Task) extend(s int, n entry) Task {
-	t.chains[s] = append(slices.Clip(t.chains[s]), n)
+	t.chains[s] = t.chains[s].then(n)
 	var ws [2]walk
 	for i, r := range roles {
 		ws[i] = walk{role: r, path: t.chains[i], n: int(t.counted[i]), seen: t.seen[i]}

@@ -263,7 +263,7 @@ func TestSeenAndAtNeverRunBackwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := now.Next(d.agent[0].DID(), manifest.Body{Fact: manifest.Cancelled{Reason: "x"}}, t0.Add(time.Hour))
-	first := now.chains[1][0].Digest
+	first := now.chains[1].at(0).Digest
 	for name, spoil := range map[string]func(*manifest.Event){
 		"seen nothing":    func(e *manifest.Event) { e.Seen = nil },
 		"seen less":       func(e *manifest.Event) { e.Seen = &first },

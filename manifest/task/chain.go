@@ -8,59 +8,126 @@ import (
 	"sealbridge/signing"
 )
 
-// chain holds one side's events, every branch, in the order of seq, then digest.
-type chain []entry
+// blockSize bounds what a chain copies for one more event, and so what an event
+// of a long history costs.
+const blockSize = 16
+
+// chain holds one side's events, every branch, in the order of seq, then
+// digest. It is a value: what is once in it is never written again, so a longer
+// chain shares the full blocks of the one that it continues, and both stay good.
+type chain struct {
+	blocks []*[blockSize]entry
+	last   []entry // fewer than a block
+}
+
+// chainOf is a chain of events that are in order.
+func chainOf(list []entry) (c chain) {
+	for len(list) >= blockSize {
+		block := [blockSize]entry(list)
+		c.blocks, list = append(c.blocks, &block), list[blockSize:]
+	}
+	c.last = kept(list)
+	return c
+}
+
+func (c chain) len() int { return len(c.blocks)*blockSize + len(c.last) }
+
+// at is the event at index i; it is only read.
+func (c chain) at(i int) *entry {
+	if b := i / blockSize; b < len(c.blocks) {
+		return &c.blocks[b][i%blockSize]
+	}
+	return &c.last[i%blockSize]
+}
+
+// list is a copy.
+func (c chain) list() []entry {
+	out := make([]entry, 0, c.len())
+	for _, b := range c.blocks {
+		out = append(out, b[:]...)
+	}
+	return append(out, c.last...)
+}
+
+// then is c with n behind it.
+func (c chain) then(n entry) chain {
+	last := append(append(make([]entry, 0, len(c.last)+1), c.last...), n)
+	if len(last) < blockSize {
+		return chain{c.blocks, last}
+	}
+	return chain{append(slices.Clip(c.blocks), (*[blockSize]entry)(last)), nil}
+}
 
 // index finds an event by its digest, the newest first: seen and prev name recent ones.
 func (c chain) index(d signing.Digest) int {
-	for i := len(c) - 1; i >= 0; i-- {
-		if c[i].Digest == d {
+	for i := c.len() - 1; i >= 0; i-- {
+		if c.at(i).Digest == d {
 			return i
 		}
 	}
 	return -1
 }
 
+// place is where n stands, or would stand.
+func (c chain) place(n entry) (i int, found bool) {
+	lo, hi := 0, c.len()
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		m := c.at(mid)
+		if m.Seq < n.Seq || m.Seq == n.Seq && strings.Compare(m.Digest.String(), n.Digest.String()) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < c.len() && c.at(lo).Seq == n.Seq && c.at(lo).Digest == n.Digest
+}
+
 // top is the highest seq that is held.
 func (c chain) top() int64 {
-	if len(c) == 0 {
+	if c.len() == 0 {
 		return 0
 	}
-	return c[len(c)-1].Seq
+	return c.at(c.len() - 1).Seq
 }
 
 // with is c and one more event, in its place.
 func (c chain) with(n entry) chain {
-	i, _ := slices.BinarySearchFunc(c, n, func(a, b entry) int {
-		if a.Seq != b.Seq {
-			return int(a.Seq - b.Seq)
-		}
-		return strings.Compare(a.Digest.String(), b.Digest.String())
-	})
-	return slices.Insert(slices.Clone(c), i, n)
+	i, _ := c.place(n)
+	if i == c.len() {
+		return c.then(n)
+	}
+	return chainOf(slices.Insert(c.list(), i, n))
 }
 
 // forkAt is the lowest seq that two events share; 0 for none.
 func (c chain) forkAt() int64 {
-	for i := 1; i < len(c); i++ {
-		if c[i].Seq == c[i-1].Seq {
-			return c[i].Seq
+	for i := 1; i < c.len(); i++ {
+		if c.at(i).Seq == c.at(i-1).Seq {
+			return c.at(i).Seq
 		}
 	}
 	return 0
 }
 
+// first is the index of the first event with that seq.
+func (c chain) first(seq int64) int {
+	i, _ := c.place(entry{Seq: seq})
+	return i
+}
+
 // pathTo is the branch that ends in the event at index i.
 func (c chain) pathTo(i int) chain {
-	out := make(chain, c[i].Seq)
-	for i >= 0 && out != nil {
-		out[c[i].Seq-1] = c[i]
-		if c[i].Seq == 1 {
-			return out
+	out := make([]entry, c.at(i).Seq)
+	for i >= 0 {
+		n := c.at(i)
+		out[n.Seq-1] = *n
+		if n.Seq == 1 {
+			return chainOf(out)
 		}
-		i = c.index(c[i].Prev)
+		i = c.index(n.Prev)
 	}
-	return nil
+	return chain{}
 }
 
 // branch is the part of a chain that may count (H6): all of it without a fork;
@@ -73,19 +140,19 @@ func (c chain) branch(other chain) chain {
 		return c
 	}
 	ok, pin := other.forkAt(), -1
-	for _, o := range other {
+	for i := range other.len() {
+		o := other.at(i)
 		if ok != 0 && o.Seq >= ok || o.Seen.IsZero() {
 			continue
 		}
-		if i := c.index(o.Seen); i >= 0 && (pin < 0 || c[i].Seq > c[pin].Seq) {
+		if i := c.index(o.Seen); i >= 0 && (pin < 0 || c.at(i).Seq > c.at(pin).Seq) {
 			pin = i
 		}
 	}
-	if pin >= 0 && c[pin].Seq >= k {
+	if pin >= 0 && c.at(pin).Seq >= k {
 		return c.pathTo(pin)
 	}
-	n := slices.IndexFunc(c, func(e entry) bool { return e.Seq == k })
-	return c[:n]
+	return chainOf(c.list()[:c.first(k)])
 }
 
 // Break is why one side's chain counts only in part (H6). It is named by digests only.
@@ -103,117 +170,7 @@ func (c chain) fork(by manifest.Role) *Break {
 	if k == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(c, func(e entry) bool { return e.Seq == k })
+	i := c.first(k)
 	return &Break{Author: by, Seq: k, Fork: true, Cause: "H6: two events with one seq",
-		Digests: [2]signing.Digest{c[i].Digest, c[i+1].Digest}}
-}
-
-// walk is the place in one branch up to which the count has come.
-type walk struct {
-	role manifest.Role
-	path chain
-	n    int   // events counted
-	seen int64 // seq of the other side that the last of them had seen
-	stop bool
-	brk  *Break
-}
-
-func (w *walk) next() *entry {
-	if w.stop || w.n >= len(w.path) {
-		return nil
-	}
-	return &w.path[w.n]
-}
-
-// refold counts a set of events from its beginning. It is a function of the
-// set alone, so every order of arrival gives the same task (L1).
-func (t Task) refold(m manifest.TaskManifest) Task {
-	t.f = start(m, t.digest)
-	var ws [2]walk
-	for s, r := range roles {
-		c, o := t.chains[s], t.chains[1-s]
-		ws[s] = walk{role: r, path: c.branch(o), brk: c.fork(r)}
-	}
-	for t.step(&ws, false) || t.step(&ws, true) {
-	}
-	return t.keep(&ws)
-}
-
-// keep takes over what a walk has come to.
-func (t Task) keep(ws *[2]walk) Task {
-	for s := range ws {
-		t.counted[s], t.seen[s], t.breaks[s] = int64(ws[s].n), ws[s].seen, ws[s].brk
-		t.heads[s] = signing.Digest{}
-		if n := ws[s].n; n > 0 {
-			t.heads[s] = ws[s].path[n-1].Digest
-		}
-	}
-	return t
-}
-
-var roles = [2]manifest.Role{manifest.Requester, manifest.Worker}
-
-// step counts one more event of either side. An event that encloses what broke
-// the other chain waits until that is counted, unless nothing else moves (forced).
-func (t *Task) step(ws *[2]walk, forced bool) bool {
-	for s := range ws {
-		w, o := &ws[s], &ws[1-s]
-		n := w.next()
-		if n == nil {
-			continue
-		}
-		seen, err := seenIn(*n, o.path, w.seen)
-		if err == nil && seen > int64(o.n) {
-			if !o.stop {
-				continue // it waits for the other side's event
-			}
-			err = illegal("H1: has seen what does not count")
-		}
-		if len(n.Enclosed) > 0 && !forced && o.next() != nil && err == nil {
-			continue
-		}
-		t.count(w, *n, seen, err, len(n.Enclosed) > 0 && o.brk != nil)
-		return true
-	}
-	return false
-}
-
-// count judges one event and applies it, or breaks its chain there.
-func (t *Task) count(w *walk, n entry, seen int64, err error, broken bool) {
-	var r row
-	if err == nil && w.n > 0 && n.At.Time().Before(w.path[w.n-1].At.Time()) {
-		err = illegal("H1: at runs backwards")
-	}
-	if err == nil {
-		r, err = find(view{f: &t.f, author: w.role, seen: seen, broken: broken}, n)
-	}
-	if err != nil {
-		w.stop = true
-		if w.brk == nil || w.brk.Seq > n.Seq {
-			w.brk = &Break{Author: w.role, Seq: n.Seq, Kind: n.Kind, Cause: causeOf(err), Digests: [2]signing.Digest{n.Digest}}
-		}
-		return
-	}
-	t.f = t.f.apply(r, w.role, n, t.digest)
-	w.n++
-	w.seen = seen
-}
-
-// seenIn is the seq of what n has seen; an error if seen runs backwards or
-// names another branch than the one that counts.
-func seenIn(n entry, other chain, before int64) (int64, error) {
-	if n.Seen.IsZero() {
-		if before > 0 {
-			return 0, illegal("H1: seen runs backwards")
-		}
-		return 0, nil
-	}
-	i := other.index(n.Seen)
-	switch {
-	case i < 0:
-		return 0, illegal("H1: seen names what does not count")
-	case other[i].Seq < before:
-		return 0, illegal("H1: seen runs backwards")
-	}
-	return other[i].Seq, nil
+		Digests: [2]signing.Digest{c.at(i).Digest, c.at(i + 1).Digest}}
 }

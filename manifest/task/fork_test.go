@@ -96,8 +96,8 @@ func TestForksConvergeAtEveryPlace(t *testing.T) {
 
 func lastAt(t Task, s int) (at time.Time) {
 	at = t0
-	if n := len(t.chains[s]); n > 0 {
-		at = t.chains[s][n-1].At.Time()
+	if n := t.chains[s].len(); n > 0 {
+		at = t.chains[s].at(n - 1).At.Time()
 	}
 	return at
 }

@@ -26,7 +26,7 @@ func (t Task) Next(author signing.DID, b manifest.Body, at time.Time) manifest.E
 	if h := t.Head(role); h != nil {
 		e.Seq, e.Prev = h.Seq+1, &h.Digest
 		c := t.chains[side(role)]
-		if last := c[c.index(h.Digest)].At; e.At.Time().Before(last.Time()) {
+		if last := c.at(c.index(h.Digest)).At; e.At.Time().Before(last.Time()) {
 			e.At = last
 		}
 	}
@@ -78,7 +78,7 @@ func (t Task) View(e manifest.Event) (View, error) {
 	d, disputed := e.Body.Fact.(manifest.Disputed)
 	view := View{v: view{f: &u.f, author: role, seen: seen, broken: disputed && len(d.Enclosed) > 0 && u.breaks[1-s] != nil}, n: n}
 	if i := u.chains[s].index(n.Prev); i >= 0 {
-		view.last = u.chains[s][i].At
+		view.last = u.chains[s].at(i).At
 	}
 	return view, nil
 }

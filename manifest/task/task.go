@@ -99,10 +99,10 @@ func (t Task) RoleOf(agent signing.DID) (manifest.Role, bool) {
 
 // ProposedAt is the requester's claim of when it proposed; the zero Time before.
 func (t Task) ProposedAt() signing.Time {
-	if len(t.chains[0]) == 0 {
+	if t.chains[0].len() == 0 {
 		return signing.Time{}
 	}
-	return t.chains[0][0].At
+	return t.chains[0].at(0).At
 }
 
 // Agent is the task agent of a side; the zero DID where the manifest names none.
@@ -189,7 +189,7 @@ func (t Task) Broken() bool { return t.breaks[0] != nil || t.breaks[1] != nil }
 func (t Task) Decision(r manifest.Role, event signing.Digest) signing.Digest {
 	c := t.chains[side(r)]
 	if i := c.index(event); i >= 0 {
-		return c[i].Decision
+		return c.at(i).Decision
 	}
 	return signing.Digest{}
 }

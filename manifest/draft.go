@@ -36,12 +36,14 @@ type Draft struct {
 type DraftDone struct {
 	Text     string `yaml:"text" json:"text"`
 	Optional bool   `yaml:"-" json:"optional,omitempty"`
+	ID       string `yaml:"-" json:"id,omitempty"` // of a bridge; ac_1… where absent
 }
 
 // DraftInput is one file that leaves this machine.
 type DraftInput struct {
-	File string `yaml:"file" json:"file"`
-	As   string `yaml:"as" json:"as,omitempty"`
+	File   string `yaml:"file" json:"file"`
+	As     string `yaml:"as" json:"as,omitempty"`
+	SHA256 string `yaml:"sha256" json:"sha256,omitempty"` // in hex, where the bytes are known before: other bytes do not leave
 }
 
 // DraftCheck is schema, person, a command or a digest.
@@ -150,7 +152,8 @@ func (d Draft) criteria() []Criterion {
 	}
 	out := make([]Criterion, len(lines))
 	for i, l := range lines {
-		out[i] = Criterion{CriterionID{"ac_" + strconv.Itoa(i+1)}, l.Text, !l.Optional}
+		id := orText(l.ID, "ac_"+strconv.Itoa(i+1)) // a bad one is found when the contract is read
+		out[i] = Criterion{CriterionID{id}, l.Text, !l.Optional}
 	}
 	return out
 }

@@ -110,6 +110,34 @@ func (id *ID[S]) UnmarshalJSON(b []byte) error {
 	return id.UnmarshalText([]byte(s))
 }
 
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// IsULID says whether s has the 26 characters of a ULID, which are 128 bits and no more.
+func IsULID(s string) bool {
+	return len(s) == 26 && s[0] <= '7' && strings.Trim(s, crockford) == ""
+}
+
+// DerivedID is an id for a system that wants ULIDs of its own: a prefix and 128
+// bits of a digest over what is named and which one. It is the same every time
+// and at every gateway, and carries no time.
+func DerivedID(prefix, what, of string) string {
+	sum := signing.DigestOf([]byte("sealbridge/" + what + "\x00" + of)).Sum()
+	out := make([]byte, 26)
+	bit := -2 // 26 characters of 5 bits are 130: the first has three
+	for i := range out {
+		n := 0
+		for range 5 {
+			n <<= 1
+			if bit >= 0 && sum[bit/8]&(0x80>>(bit%8)) != 0 {
+				n |= 1
+			}
+			bit++
+		}
+		out[i] = crockford[n]
+	}
+	return prefix + string(out)
+}
+
 // Gate is one of the five human gates of a TaskManifest (G1).
 type Gate string
 

@@ -94,7 +94,7 @@ func TestEveryRuleStandsOnce(t *testing.T) {
 }
 
 // cited matches a rule's number standing for itself: H1, S3, V3a.
-var cited = regexp.MustCompile(`(?:^|[\s("/,–‖])([ADISTMHGBCPRKXVEL][1-9][0-9]?[a-z]?)(?:$|[\s)":;,.–]|\.)`)
+var cited = regexp.MustCompile(`(?:^|[\s("/,–‖])([ADISTMHGBCPRKXVELJ][1-9][0-9]?[a-z]?)(?:$|[\s)":;,.–]|\.)`)
 
 // noRules are texts of that form that are something else.
 var noRules = map[string]string{

@@ -135,32 +135,13 @@ func isAmendment(a Ask) bool {
 	return ok
 }
 
-const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-
 // approvalID is the ask's own id where it has the shape of a ULID.
 func approvalID(id manifest.AskID) string {
 	tail := strings.TrimPrefix(id.String(), "apr_")
-	if len(tail) == 26 && tail[0] <= '7' && strings.Trim(tail, crockford) == "" {
+	if manifest.IsULID(tail) {
 		return id.String()
 	}
 	return ulid("apr_", "ask", id.String())
 }
 
-// ulid is 128 bits of a digest in the spelling of a ULID: stable, without a time.
-func ulid(prefix, what, of string) string {
-	sum := signing.DigestOf([]byte("sealbridge/chips/" + what + "\x00" + of)).Sum()
-	out := make([]byte, 26)
-	bit := -2 // 26 characters of 5 bits are 130: the first has three
-	for i := range out {
-		n := 0
-		for range 5 {
-			n <<= 1
-			if bit >= 0 && sum[bit/8]&(0x80>>(bit%8)) != 0 {
-				n |= 1
-			}
-			bit++
-		}
-		out[i] = crockford[n]
-	}
-	return prefix + string(out)
-}
+func ulid(prefix, what, of string) string { return manifest.DerivedID(prefix, "chips/"+what, of) }

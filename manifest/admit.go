@@ -34,7 +34,7 @@ func (t Trust) Admit(s Signed, at time.Time) (Verified, error) {
 func (t Trust) speaker(s Signed, at time.Time) (signing.DID, error) {
 	by := s.By()
 	switch d := s.doc.(type) {
-	case *AgentCertificate, *Invite, *ContactRequest, *Revocation:
+	case *AgentCertificate, *Invite, *ContactRequest, *Revocation, *PolicyConsent:
 		return t.asOwner(by)
 	case *GateDecision:
 		if d.CertificateDigest != nil {

@@ -170,10 +170,14 @@ func (*HistoryRequest) check() error { return nil }
 // presences are the words of G10; channel:NAME is one more.
 var presences = map[string]bool{"passkey": true, "device": true, "passphrase": true, "none": true}
 
+func isPresence(s string) bool {
+	name, channel := strings.CutPrefix(s, "channel:")
+	return presences[s] || channel && name != "" && onlyIDLetters(name)
+}
+
 func (d *GateDecision) check() error {
-	name, channel := strings.CutPrefix(d.Presence, "channel:")
 	switch {
-	case !presences[d.Presence] && (!channel || name == "" || !onlyIDLetters(name)):
+	case !isPresence(d.Presence):
 		return refuse("/presence", "G10: passkey, device, passphrase, channel:NAME or none")
 	case d.Lasts == "standing" && d.Gate == DeliveryGate:
 		return refuse("/lasts", "G6: once for a delivery")

@@ -202,6 +202,8 @@ func fixtures() []fixture {
 			At: later(0), Revocations: manifest.RevocationMark{Seq: 4, At: later(0)}}, annAgent},
 		{"history-request", &manifest.HistoryRequest{Type: "sealbridge/history-request", ProtocolVersion: version, To: benAgent.DID(), TaskID: taskID, ManifestDigest: digestOf("m"), Have: 3, At: later(0)}, annAgent},
 		{"gate-decision", decision(), annOwner},
+		{"policy-consent", &manifest.PolicyConsent{Type: "sealbridge/policy-consent", ProtocolVersion: version, OwnerDid: annOwner.DID(), AgentDid: annAgent.DID(),
+			From: digestOf("old"), To: digestOf("new"), Difference: digestOf("lines"), Presence: "passphrase", DecidedAt: later(0)}, annOwner},
 		{"usage-receipt", receipt(), benAgent},
 		{"artifact-keys", &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: version, TaskID: taskID, ManifestDigest: digestOf("m"), AgentDid: annAgent.DID(),
 			Files: []manifest.FileKey{{Digest: digestOf("f"), Transfer: "00112233445566778899aabbccddeeff", Key: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Chunks: 1}}, At: later(0)}, annAgent},

@@ -38,6 +38,7 @@ var readers = map[string]reader{
 	"sealbridge/gate-decision":     read[GateDecision],
 	"sealbridge/usage-receipt":     read[UsageReceipt],
 	"sealbridge/artifact-keys":     read[ArtifactKeys],
+	"sealbridge/policy-consent":    read[PolicyConsent],
 }
 
 func typed(name string) signing.Context { return signing.Context(signing.ContextPrefix + name) }
@@ -55,6 +56,7 @@ func (*HistoryRequest) context() signing.Context   { return typed("history-reque
 func (*GateDecision) context() signing.Context     { return typed("gate-decision") }
 func (*UsageReceipt) context() signing.Context     { return typed("usage-receipt") }
 func (*ArtifactKeys) context() signing.Context     { return typed("artifact-keys") }
+func (*PolicyConsent) context() signing.Context    { return typed("policy-consent") }
 
 // BlockWord is what arithmetic says of one signature block; Word is "" for a good one.
 type BlockWord struct {
@@ -308,6 +310,8 @@ func namesSigner(d Document, by signing.DID) error {
 	case *ArtifactKeys:
 		return wrong("agentDid", d.AgentDid)
 	case *Revocation:
+		return wrong("ownerDid", d.OwnerDid)
+	case *PolicyConsent:
 		return wrong("ownerDid", d.OwnerDid)
 	case *GateDecision:
 		if d.CertificateDigest == nil {

@@ -29,7 +29,7 @@ const (
 var names = strings.Fields(`agent-certificate approver-certificate box-key key-rotation revocation invite
 	contact-request relay-hello relay-binding custody-receipt checkpoint event acknowledgement refusal
 	history-request gate-decision delegation-pass capability-token tool-call tool-result usage-receipt
-	artifact-keys claim`)
+	artifact-keys claim policy-consent`)
 
 // Types lists every document type of S4 with one signature, as sealbridge/NAME.
 func Types() []string {

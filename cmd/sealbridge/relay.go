@@ -91,7 +91,7 @@ func (a *app) prepareRelay(f relayFlags) (r relayFile, c server.Config, err erro
 	c.Log = slog.New(slog.NewJSONHandler(a.err, &slog.HandlerOptions{Level: level}))
 	c.Signer, err = readRelayKey(r.Key)
 	if errors.Is(err, fs.ErrNotExist) {
-		if r.named || !onLoopback(r.Listen) {
+		if r.from != "" || !onLoopback(r.Listen) {
 			return r, c, hint(spec.Refuse(spec.NotFound, r.Key, "no relay key"), "`sealbridge relay init` makes one, with a relay.yaml")
 		}
 		if err := os.MkdirAll(filepath.Dir(r.Key), 0o700); err != nil {

@@ -59,7 +59,7 @@ type relayFile struct {
 		Connections int `yaml:"connections"`
 	} `yaml:"quota"`
 
-	named bool // read from a file
+	from string // the file that it was read from
 }
 
 type tlsPair struct {
@@ -90,7 +90,7 @@ func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
 		if err := home.ReadYAML(at, &r); err != nil {
 			return r, err
 		}
-		dir, r.named = filepath.Dir(at), true
+		dir, r.from = filepath.Dir(at), at
 	}
 	within := func(p, def string) string {
 		if p == "" {

@@ -274,6 +274,11 @@ func (s *Server) adminHandler() http.Handler {
 		b, err := s.Checkpoint()
 		return json.RawMessage(b), err
 	})
+	mux.HandleFunc("POST /backup", func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := s.Backup(w); err != nil { // the reader misses the last entry
+			s.log.Error("backup", "error", err)
+		}
+	})
 	on("drain", func(command) (any, error) {
 		go s.Close() //nolint:errcheck // says nothing; Done tells when
 		return struct{}{}, nil
@@ -354,6 +359,21 @@ func (a *Admin) Checkpoint(ctx context.Context) (signed []byte, err error) {
 	var raw json.RawMessage
 	err = a.call(ctx, "checkpoint", command{}, &raw)
 	return raw, err
+}
+
+// Backup streams the running relay's backup, a tar.
+func (a *Admin) Backup(ctx context.Context) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://relay/backup", nil)
+	if err != nil {
+		return nil, err
+	}
+	c := *a.http
+	c.Timeout = 0 // a long log takes its time
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, &spec.Error{Reason: spec.Unavailable, Err: err}
+	}
+	return resp.Body, nil
 }
 
 func (a *Admin) Drain(ctx context.Context) error {

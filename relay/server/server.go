@@ -88,7 +88,8 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, host string, port int) error {
+// broker starts the embedded server and our two connections to it.
+func (s *Server) broker(o *server.Options) error {
 	session, err := nkeys.CreateUser()
 	if err != nil {
 		return err
@@ -98,7 +99,8 @@ func (s *Server) start(ctx context.Context, host string, port int) error {
 		return err
 	}
 	s.auth = newAuth(s, pub)
-	if s.ns, err = server.NewServer(s.options(host, port)); err != nil {
+	o.CustomClientAuthentication = s.auth
+	if s.ns, err = server.NewServer(o); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)
 	}
 	s.ns.SetLoggerV2(natsLog{s.log}, false, false, false)
@@ -120,6 +122,13 @@ func (s *Server) start(ctx context.Context, host string, port int) error {
 	}
 	if s.ingress, err = connect("ingress"); err != nil {
 		return fmt.Errorf("connecting: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) start(ctx context.Context, host string, port int) (err error) {
+	if err := s.broker(s.options(host, port)); err != nil {
+		return err
 	}
 	if err := s.load(ctx); err != nil {
 		return err
@@ -168,8 +177,8 @@ func (s *Server) options(host string, port int) *server.Options {
 		ServerName: "sealbridge", Host: host, Port: port, NoSigs: true, NoSystemAccount: false,
 		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "store"), JetStreamMaxMemory: 1 << 20, JetStreamMaxStore: s.cfg.MaxStore,
 		SyncAlways: s.cfg.Sync == relay.SyncAlways, SyncInterval: 10 * time.Second,
-		AlwaysEnableNonce: true, CustomClientAuthentication: s.auth,
-		MaxPayload: relay.MaxEnvelope + 64<<10, MaxPending: 32 << 20, MaxSubs: 0, MaxControlLine: 4096,
+		AlwaysEnableNonce: true,
+		MaxPayload:        relay.MaxEnvelope + 64<<10, MaxPending: 32 << 20, MaxSubs: 0, MaxControlLine: 4096,
 		AuthTimeout: 5, PingInterval: 30 * time.Second, WriteDeadline: 10 * time.Second,
 	}
 	if s.cfg.WebSocket {

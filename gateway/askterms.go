@@ -9,7 +9,8 @@ import (
 	"sealbridge/signing"
 )
 
-func (t *turn) terms(row *taskRow, d policy.Decision) (approval.Terms, error) {
+// terms are what a card says beside the case: names that we gave, and what was looked up.
+func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.Terms, error) {
 	text, err := t.g.mint("apr_", t.now)
 	if err != nil {
 		return approval.Terms{}, err
@@ -19,7 +20,7 @@ func (t *turn) terms(row *taskRow, d policy.Decision) (approval.Terms, error) {
 		return approval.Terms{}, err
 	}
 	contact := t.trust.Contacts[row.Peer]
-	x := approval.Terms{ID: id, Policy: t.rules.Policy.Digest(), Contact: contact.Name, Confirmed: contact.Confirmed, Agent: row.Agent, Usage: row.Task.Usage()}
+	x := approval.Terms{ID: id, Policy: t.rules.Policy.Digest(), Contact: contact.Name, Confirmed: contact.Confirmed, Agent: row.Agent, Usage: row.Task.Usage(), Left: approval.LeftToday(d, c.Ledger)}
 	if x.Agent == "" {
 		x.Agent = "you"
 	}

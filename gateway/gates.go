@@ -25,7 +25,7 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 			return &r.V, nil
 		}
 	}
-	x, err := t.terms(row, d)
+	x, err := t.terms(row, c, d)
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ type Decision struct {
 	Gate    *Gate    // of a Hold
 	Consent *Consent // of an Allow that needed one: its decision belongs into the event
 	Moves   []Move   // of an Allow
+	Day     []Move   // of a Hold: what a yes will reserve of the rule's day (B8)
 }
 
 // Gate is the question that a Hold waits for (G2).

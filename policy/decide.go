@@ -34,6 +34,9 @@ func (p Policy) Decide(c Case) Decision {
 	switch d.Outcome {
 	case Hold:
 		d = p.ask(l, d)
+		if d.Outcome == Hold {
+			d.Day = r.moves
+		}
 	case Allow:
 		d.Moves = append(d.Moves, r.moves...)
 		if _, err := l.Ledger.Apply(d.Moves...); err != nil {

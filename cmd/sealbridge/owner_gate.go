@@ -49,7 +49,11 @@ func gateList(a *app) *cobra.Command {
 			a.print("nothing waits for you\n")
 		}
 		for _, v := range as {
-			a.print("%s  %-10s %s   %s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, became(v))
+			title := v.Ask.Title()
+			if title != "" {
+				title = "   ┆ " + title
+			}
+			a.print("%s  %-10s %s   %s%s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, became(v), title)
 		}
 		return nil
 	}}
@@ -125,7 +129,7 @@ func (a *app) showAsk(v gateway.AskView, full bool) {
 	}
 	a.print("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
 	if full {
-		a.print("%s", approval.View(v.Ask))
+		a.print("%s", approval.View(v.Ask, a.width()))
 	}
 }
 
@@ -237,7 +241,7 @@ func (a *app) decideHere(ctx context.Context, h *home.Home, cl *local.Client, id
 			a.note("%s: %s", v.Ask.Short(), out.State)
 			return ended(exitNo)
 		case 'v':
-			a.note("%s", approval.View(v.Ask))
+			a.note("%s", approval.View(v.Ask, a.width()))
 		case 'l':
 			return nil
 		}

@@ -163,6 +163,18 @@ func (a Ask) Short() string {
 	return id[max(0, len(id)-4):]
 }
 
+// Title is what the work is called by whoever wrote the contract, on one line
+// and escaped: data, to be shown behind a rule; "" where the ask has none.
+func (a Ask) Title() string {
+	for _, t := range a.Theirs {
+		if t.Label == "title" {
+			text, _ := a.text(t)
+			return manifest.Display(text, 60)
+		}
+	}
+	return ""
+}
+
 // Decide builds the decision that a person signs with the owner's key (G2).
 // Presence is how the person was there (G10); at is when.
 func Decide(a Ask, verdict, presence string, at time.Time) manifest.GateDecision {

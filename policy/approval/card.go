@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,13 +12,15 @@ import (
 )
 
 const (
-	minWidth   = 40 // narrower terminals wrap by themselves
+	minWidth   = 24 // narrower than a phone held upright
 	maxTheirsW = 8  // lines of one text on the card; all of it under [v]
 )
 
 // Card is the ask for a terminal of so many columns, looked at in one instant,
 // times in loc (product: our sentence first, then the difference, their words
-// in a ruled block, never first; deny as easy as allow).
+// in a ruled block, never first; deny as easy as allow). No text of others
+// begins a row, whatever characters it is made of: a row that a terminal had to
+// break by itself could begin with a stranger's "[a] allow".
 func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 	c := card{width: max(width, minWidth)}
 	name := manifest.Display(a.From.Name, 64)
@@ -27,28 +30,45 @@ func Card(a Ask, at time.Time, width int, loc *time.Location) string {
 		end = "no: expired"
 	}
 	c.apart(head, end)
-	c.wrap("", "", a.Question)
+	c.wrap("", "  ", a.Question)
+	c.wrap("", "  ", a.Effect)
 	c.line("")
 	for _, l := range a.Lines {
-		c.wrap(fmt.Sprintf("  %s %-8s ", l.Mark, l.Word), strings.Repeat(" ", 13), l.Text)
+		c.wrap(fmt.Sprintf("  %s %-8s ", l.Mark, l.Word), under, l.Text)
 		if l.More != "" {
-			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), l.More)
+			c.wrap(under, under, l.More)
 		}
 		if l.Was != "" {
-			c.wrap(strings.Repeat(" ", 13), strings.Repeat(" ", 13), was(a)+l.Was)
+			c.wrap(under, under, was(a)+l.Was)
 		}
 	}
 	until := fmt.Sprintf("  until      %s", when(a.Ends.Time(), loc))
 	if len(a.Risk) > 0 {
 		until += "          risk  " + strings.Join(a.Risk, ", ")
 	}
-	c.wrap("", strings.Repeat(" ", 13), until)
+	c.wrap("", under, until)
 	c.theirs(a, name)
 	c.line("")
 	c.wrap("asked because  ", strings.Repeat(" ", 15), a.Because)
-	c.wrap("", "", fmt.Sprintf("your yes signs %s %s, with %s", policy.WordOf(a.Gate), a.SubjectDigest.Short(), strings.Join(a.Presence, " or ")))
-	c.line("[a] allow   [d] deny   [v] view   [l] later")
+	c.wrap("", "  ", fmt.Sprintf("your yes signs %s %s, with %s", policy.WordOf(a.Gate), a.SubjectDigest.Short(), strings.Join(a.Presence, " or ")))
+	c.wrap("", "", Choices(a))
 	return c.String()
+}
+
+const under = "             " // where the text of a line stands
+
+// Choices is the row of keys under a card.
+func Choices(a Ask) string {
+	if CanCounter(a) {
+		return "[a] allow   [d] deny   [c] counter with less   [v] view   [l] later"
+	}
+	return "[a] allow   [d] deny   [v] view   [l] later"
+}
+
+// CanCounter says whether a no to this ask can carry a draft: a contract that
+// somebody asks of us (G7).
+func CanCounter(a Ask) bool {
+	return a.Gate == manifest.ContractGate && a.Side == manifest.Worker && !isAmendment(a)
 }
 
 // direction says whether the other side asks, or is to be asked.
@@ -89,27 +109,50 @@ func (c *card) theirs(a Ask, name string) {
 	if ours(a) {
 		who = "Your agent wrote this."
 	}
-	c.wrap("", "", who+" It is data; nobody checked it.")
+	c.wrap("", "  ", who+" It is data; nobody checked it.")
 	for _, t := range a.Theirs {
 		text, _ := a.text(t)
-		lines := manifest.DisplayLines(text, maxTheirsW, c.width-8)
-		for _, l := range lines {
-			c.wrap("  ┆ ", "  ┆ ", l)
+		rows := ruledRows(text, c.width, maxTheirsW+1)
+		for _, l := range rows[:min(len(rows), maxTheirsW)] {
+			c.line(l)
 		}
-		if n := utf8.RuneCountInString(text); len(lines) > maxTheirsW || n > maxTheirsW*c.width/2 {
-			c.line(fmt.Sprintf("  ┆ [v] all %s characters of %s", count(int64(n)), manifest.Display(t.Label, 100)))
+		if len(rows) > maxTheirsW {
+			c.wrap("    ", "    ", fmt.Sprintf("[v] all %s characters of %s", count(int64(utf8.RuneCountInString(text))), manifest.Display(t.Label, 100)))
 		}
 	}
 }
 
-// View is everything that others wrote, in full, escaped; what [v] opens.
-func View(a Ask) string {
+const rule = "  ┆ " // before every row that others wrote
+
+// ruledRows are the rows of a text of others, escaped, each behind the rule and
+// none wider than the terminal; most bounds them, 0 is no bound.
+func ruledRows(text string, width, most int) []string {
+	c := card{width: width}
+	for _, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		c.wrap(rule, rule, manifest.Display(l, utf8.RuneCountInString(l)+1))
+		if n := strings.Count(c.String(), "\n"); most > 0 && n >= most {
+			break
+		}
+	}
+	rows := strings.Split(strings.TrimRight(c.String(), "\n"), "\n")
+	if most > 0 && len(rows) > most {
+		rows = rows[:most]
+	}
+	return rows
+}
+
+// View is everything that others wrote, in full, escaped, for a terminal of so
+// many columns (0: rows are not broken); what [v] opens.
+func View(a Ask, width int) string {
 	var b strings.Builder
+	if width <= 0 {
+		width = math.MaxInt32
+	}
 	for _, t := range a.Theirs {
 		text, _ := a.text(t)
 		b.WriteString(manifest.Display(t.Label, 100) + "\n")
-		for _, l := range strings.Split(text, "\n") {
-			b.WriteString("  ┆ " + manifest.Display(l, utf8.RuneCountInString(l)+1) + "\n")
+		for _, l := range ruledRows(text, max(width, minWidth), 0) {
+			b.WriteString(l + "\n")
 		}
 	}
 	b.WriteString("subject " + a.SubjectDigest.String() + "\n")
@@ -125,9 +168,9 @@ func (c *card) line(s string) { c.WriteString(s + "\n") }
 
 // apart puts right at the end of the line, or on a line of its own.
 func (c *card) apart(left, right string) {
-	gap := c.width - utf8.RuneCountInString(left) - utf8.RuneCountInString(right)
+	gap := c.width - columns(left) - columns(right)
 	if gap < 2 {
-		c.wrap("", "", left)
+		c.wrap("", "  ", left)
 		c.line(right)
 		return
 	}
@@ -136,23 +179,49 @@ func (c *card) apart(left, right string) {
 
 // wrap breaks text between words at the width; a word that is longer is broken where it must be.
 func (c *card) wrap(first, rest, text string) {
-	room := max(8, c.width-utf8.RuneCountInString(first))
 	indent := first
 	for {
-		r := []rune(text)
-		if len(r) <= room {
-			c.line(indent + text)
+		head, tail := fit(text, max(8, c.width-columns(indent)))
+		c.line(strings.TrimRight(indent+head, " "))
+		if tail == "" {
 			return
 		}
-		cut := room
-		for i := room; i > room/2; i-- {
-			if r[i] == ' ' {
-				cut = i
-				break
-			}
-		}
-		c.line(strings.TrimRight(indent+string(r[:cut]), " "))
-		text = strings.TrimLeft(string(r[cut:]), " ")
-		indent, room = rest, max(8, c.width-utf8.RuneCountInString(rest))
+		text, indent = tail, rest
 	}
+}
+
+// fit takes as much of a text as has room, up to a space where there is one in the second half.
+func fit(text string, room int) (head, tail string) {
+	used, space := 0, -1
+	for i, r := range text {
+		if w := width(r); used+w > room {
+			if r == ' ' {
+				space = i
+			}
+			if space > 0 {
+				i = space
+			}
+			return text[:i], strings.TrimLeft(text[i:], " ")
+		} else if used += w; r == ' ' && used > room/2 {
+			space = i
+		}
+	}
+	return text, ""
+}
+
+func columns(s string) (n int) {
+	for _, r := range s {
+		n += width(r)
+	}
+	return n
+}
+
+// width is how many columns a character takes at most. What may be drawn wide
+// counts as wide: a row that is too short is only short.
+func width(r rune) int {
+	switch {
+	case r < 0x1100, r >= 0x2010 && r <= 0x2027, r >= 0x2500 && r <= 0x257F, r == '⟨', r == '⟩', r == '✓':
+		return 1
+	}
+	return 2
 }

@@ -84,7 +84,7 @@ func Chips(a Ask, state Outcome) jcs.Value {
 		Action: chipsAction{Kind: kind(a), Input: chipsInput{a.TaskID, a.ManifestDigest, a.Gate, a.SubjectDigest},
 			External: has(a.Risk, "external"), Irreversible: has(a.Risk, "irreversible")},
 		Question: a.Question, Effect: a.Effect,
-		Preview: chipsPreview{"plain", View(a), manifest.Display(a.Question, 190)},
+		Preview: chipsPreview{"plain", View(a, 0), manifest.Display(a.Question, 190)},
 		Risk:    a.Risk,
 		Sources: []chipsSource{{"external", manifest.Display(a.From.Name, 100)}, {"internal", manifest.Display(a.Because, 190)}},
 		// of the ask, not of the moment: the same ask is the same text

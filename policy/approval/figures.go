@@ -76,6 +76,17 @@ func files(refs []manifest.ArtifactRef, tail string) string {
 	return fmt.Sprintf("%d %s %s, %s", len(refs), word, tail, size(total))
 }
 
+func moreFiles(now, before []manifest.ArtifactRef) bool {
+	var a, b int64
+	for _, r := range now {
+		a += r.SizeBytes
+	}
+	for _, r := range before {
+		b += r.SizeBytes
+	}
+	return len(now) > len(before) || a > b
+}
+
 func artifactNames(refs []manifest.ArtifactRef) string {
 	names := make([]string, len(refs))
 	for i, r := range refs {

@@ -23,16 +23,41 @@ type Terms struct {
 	Agent     string         // our agent that works, or that asked
 	Because   string         // the rule's place, "policy.yaml:14"; "" for the contract alone
 
-	Left     *Left                  // what is left today for the contact
+	Left     Left                   // what is left today for the contact
 	Last     *manifest.TaskManifest // the last contract with this contact that got a yes on this side
 	Delivery *manifest.Delivery     // DELIVERY_ACCEPT: the delivery itself
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 }
 
-// Left is what a rule's day still holds for a contact after this contract; a
-// limit of 0 is no bound.
-type Left struct{ After, Limit manifest.Meters }
+// Left is what a rule's day still holds for a contact after this contract, of
+// what the rule bounds.
+type Left []LeftOf
+
+// LeftOf is one figure of a day.
+type LeftOf struct {
+	Of           string // tasks, input tokens, …
+	After, Limit int64
+}
+
+// LeftToday reads from a held decision what its rule's day holds after a yes.
+func LeftToday(d policy.Decision, l policy.Ledger) Left {
+	var out Left
+	limit := map[policy.Account]int64{}
+	for _, m := range d.Day {
+		word := dayWords[m.Account.Kind]
+		switch {
+		case m.Op == policy.SetLimit:
+			limit[m.Account] = m.Amount
+		case m.Op == policy.Reserve && word != "":
+			b := l.Of(m.Account)
+			out = append(out, LeftOf{word, limit[m.Account] - b.Committed - b.Reserved() - m.Amount, limit[m.Account]})
+		}
+	}
+	return out
+}
+
+var dayWords = map[policy.AccountKind]string{policy.DayTasks: "tasks", policy.DayInput: "input tokens", policy.DayOutput: "output tokens", policy.DayCalls: "tool calls"}
 
 // New makes the ask for a held case: d is what [policy.Policy.Decide] said of
 // c. An error is a fault of ours; nothing may be asked then.

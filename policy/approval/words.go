@@ -59,12 +59,12 @@ func (w *words) risk(names ...string) { w.a.Risk = append(w.a.Risk, names...) }
 
 // propose asks our owner whether our own proposal may leave.
 func (w *words) propose(c policy.Case) {
-	title := manifest.Display(w.m.Task.Title, 100)
-	w.a.Question = fmt.Sprintf("Ask %s to do %s?", w.who, quoted(title))
-	w.a.Effect = fmt.Sprintf("Your agent signs the contract and it goes to %s with the files below.", w.who)
-	w.line(Newly, "send", files(w.m.IO.InputArtifacts, "to "+w.who), w.names())
+	w.a.Question = fmt.Sprintf("Send this task to %s?", w.who)
+	w.a.Effect = fmt.Sprintf("Your gateway signs the contract and it goes to %s; the files follow when %s has accepted.", w.who, w.who)
+	w.files("send", "to "+w.who)
 	w.line(Newly, "tell", "title, description and criteria, as below")
 	w.spend(w.who)
+	w.repeat()
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
@@ -80,12 +80,13 @@ func (w *words) accept(f manifest.Accepted) {
 	w.a.Effect = "Your agent's gateway signs the contract; from then on it binds both sides."
 	agent := manifest.Display(orText(w.x.Agent, "your agent"), 60)
 	if f.Isolation.Enforced == "gateway" {
-		w.line(Newly, "run", agent+", boxed by this gateway ("+f.Isolation.Level+"): no network, own workspace")
+		w.line(Newly, "run", agent+", boxed by this gateway ("+box(f.Isolation.Level)+"): no network, own workspace")
 	} else {
 		w.line(Newly, "run", agent+", NOT boxed by this gateway: it can do what your user can")
 	}
-	w.line(Newly, "read", files(w.m.IO.InputArtifacts, "from "+w.who))
+	w.files("read", "from "+w.who)
 	w.spend("you")
+	w.repeat()
 	if len(f.Providers) > 0 {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
 	}
@@ -108,6 +109,71 @@ func (w *words) contractRisk() {
 	}
 }
 
+// files says which files move, wider where they are more than at the last yes.
+func (w *words) files(word, tail string) {
+	refs := w.m.IO.InputArtifacts
+	if w.x.Last != nil && moreFiles(refs, w.x.Last.IO.InputArtifacts) {
+		w.line(Wider, word, files(refs, tail), w.names(), files(w.x.Last.IO.InputArtifacts, tail))
+		return
+	}
+	w.line(Newly, word, files(refs, tail), w.names())
+}
+
+// repeat says what else changed since the last yes to this contact, or that nothing is wider.
+func (w *words) repeat() {
+	last := w.x.Last
+	if last == nil {
+		return
+	}
+	had := len(w.a.Lines)
+	say := func(word, now, was string, wider bool) {
+		if wider {
+			w.line(Wider, word, now, "", was)
+		}
+	}
+	a, b := w.m, *last
+	say("retries", count(a.Verification.MaxRetries), count(b.Verification.MaxRetries), a.Verification.MaxRetries > b.Verification.MaxRetries)
+	say("due", span(a.Deadline.Time().Sub(a.CreatedAt.Time()))+" after it is made", span(b.Deadline.Time().Sub(b.CreatedAt.Time())),
+		a.Deadline.Time().Sub(a.CreatedAt.Time()) > b.Deadline.Time().Sub(b.CreatedAt.Time()))
+	say("box", box(a.SandboxPolicy.IsolationLevel)+", "+box(a.SandboxPolicy.FilesystemScope), box(b.SandboxPolicy.IsolationLevel)+", "+box(b.SandboxPolicy.FilesystemScope),
+		a.SandboxPolicy.IsolationLevel != b.SandboxPolicy.IsolationLevel || a.SandboxPolicy.FilesystemScope != b.SandboxPolicy.FilesystemScope)
+	say("cost", a.Budget.CostBearer, b.Budget.CostBearer, a.Budget.CostBearer != b.Budget.CostBearer)
+	if fewer := missingGates(b, a); len(fewer) > 0 {
+		w.line(Wider, "gates", "the contract does not ask again for "+strings.Join(fewer, ", "))
+	}
+	if had == len(w.a.Lines) && !w.wider() {
+		w.line(Cannot, "repeat", "nothing here is wider than when you last said yes to "+w.who)
+	}
+}
+
+// box is a level or a scope as drafts spell it.
+func box(word string) string {
+	if plain, ok := map[string]string{"subprocess_restricted": "subprocess", "oci_container": "container",
+		"read_only_inputs": "inputs read only", "ephemeral_workspace_only": "workspace"}[word]; ok {
+		return plain
+	}
+	return word
+}
+
+func (w *words) wider() bool {
+	for _, l := range w.a.Lines {
+		if l.Mark == Wider {
+			return true
+		}
+	}
+	return false
+}
+
+// missingGates are those that one contract names and another does not.
+func missingGates(named, in manifest.TaskManifest) (out []string) {
+	for _, g := range named.HITLPolicy.RequiredGates {
+		if !in.HITLPolicy.Names(g) {
+			out = append(out, string(policy.WordOf(g)))
+		}
+	}
+	return out
+}
+
 // contractText points at what the requester's side wrote. On that side it is
 // our agent's text, which is data all the same.
 func (w *words) contractText() {
@@ -124,10 +190,12 @@ func (w *words) contractText() {
 func (w *words) spend(worker string) {
 	now := w.m.Budget.Limits()
 	more := payer(w.m.Budget.CostBearer, w.a.Side, w.who)
-	if l := w.x.Left; l != nil && l.Limit.OutputTokens > 0 {
-		more += fmt.Sprintf(" · after this %s of %s output tokens are left for %s today", count(l.After.OutputTokens), count(l.Limit.OutputTokens), w.who)
-	} else if l != nil && l.Limit.InputTokens > 0 {
-		more += fmt.Sprintf(" · after this %s of %s input tokens are left for %s today", count(l.After.InputTokens), count(l.Limit.InputTokens), w.who)
+	var left []string
+	for _, l := range w.x.Left {
+		left = append(left, fmt.Sprintf("%s of %s %s", count(l.After), count(l.Limit), l.Of))
+	}
+	if len(left) > 0 {
+		more += " · after this " + strings.Join(left, ", ") + " are left for " + w.who + " today"
 	}
 	mark, was := Newly, ""
 	if last := w.x.Last; last != nil && wider(now, last.Budget.Limits()) {

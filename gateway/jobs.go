@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"time"
 
 	"sealbridge/gateway/journal"
@@ -90,6 +91,9 @@ func (g *Gateway) loop(ctx context.Context) {
 
 // dispatch starts every job that is due and not under way.
 func (g *Gateway) dispatch(ctx context.Context, slots chan struct{}) (next time.Time) {
+	g.mu.Lock()
+	under := maps.Clone(g.busy) // before looking: what ends meanwhile is seen as it is after its end
+	g.mu.Unlock()
 	var due []journal.Job
 	err := g.Journal.View(ctx, func(tx *journal.Tx) (err error) {
 		due, next, err = tx.Due(g.Now(), 500)
@@ -103,15 +107,12 @@ func (g *Gateway) dispatch(ctx context.Context, slots chan struct{}) (next time.
 	}
 	for _, jb := range due {
 		id := jb.Kind + " " + jb.Key
-		g.mu.Lock()
-		under := g.busy[id]
-		if !under {
-			g.busy[id] = true
-		}
-		g.mu.Unlock()
-		if under {
+		if under[id] {
 			continue
 		}
+		g.mu.Lock()
+		g.busy[id] = true
+		g.mu.Unlock()
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():

@@ -70,7 +70,12 @@ func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
 		return err
 	}
 	if !there {
-		return g.Journal.Turn(ctx, func(tx *journal.Tx) error { return tx.Settle(jobSend, jb.Key) })
+		return g.Journal.Turn(ctx, func(tx *journal.Tx) error {
+			if _, there, err := outbox.Get(tx, jb.Key); err != nil || there {
+				return err
+			}
+			return tx.Settle(jobSend, jb.Key)
+		})
 	}
 	if err := g.post(ctx, out.To, out.Wire, out.Ticket, out.Task); err != nil {
 		return err

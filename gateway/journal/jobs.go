@@ -14,18 +14,22 @@ type Job struct {
 	Body      []byte
 	Begun     bool // dispatched, and no end recorded yet
 	Tries     int
-	Gen       int64 // counts how often it was owed: whoever does it can tell that it was owed anew meanwhile
+	Gen       int64 // another one each time it is owed, after its end too: whoever does it can tell that it was owed anew meanwhile
 }
 
 // Owe adds a job. One of that kind and key that is there already stays, begun
-// or not and with its tries, at the earlier of the two times; its body is the
-// newer one, and Gen counts up.
+// or not and with its tries, at the earlier of the two times; its body and its
+// Gen are the newer ones.
 func (tx *Tx) Owe(jb Job) error {
 	if jb.Body == nil {
 		jb.Body = []byte{}
 	}
-	return tx.exec(`INSERT INTO jobs VALUES (?, ?, ?, 0, 0, 0, ?)
-		ON CONFLICT DO UPDATE SET due = min(due, excluded.due), gen = gen + 1, body = excluded.body`, jb.Kind, jb.Key, jb.Due.UnixNano(), jb.Body)
+	if tx.gens == nil {
+		return errReadOnly
+	}
+	return tx.exec(`INSERT INTO jobs VALUES (?, ?, ?, 0, 0, ?, ?)
+		ON CONFLICT DO UPDATE SET due = min(due, excluded.due), gen = excluded.gen, body = excluded.body`,
+		jb.Kind, jb.Key, jb.Due.UnixNano(), tx.gens.Add(1), jb.Body)
 }
 
 // Settle ends a job.

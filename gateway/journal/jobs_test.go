@@ -52,8 +52,8 @@ func TestAJobIsOwedOnceForEachKindAndKey(t *testing.T) {
 	j := open(t, "")
 	steps(t, j, owe("send", "a", noon.Add(time.Hour), "1"), owe("send", "a", noon, "2"), owe("send", "a", noon.Add(2*time.Hour), "3"), owe("run", "a", noon, ""))
 	jb, ok := job(t, j, "send", "a")
-	if !ok || !jb.Due.Equal(noon) || string(jb.Body) != "3" || jb.Gen != 2 || jb.Tries != 0 {
-		t.Errorf("owed three times: %+v, want the earliest time, the newest body and two repetitions", jb)
+	if !ok || !jb.Due.Equal(noon) || string(jb.Body) != "3" || jb.Gen == 0 || jb.Tries != 0 {
+		t.Errorf("owed three times: %+v, want the earliest time, the newest body and a number", jb)
 	}
 	if keys, next := due(t, j, noon, 10); !slices.Equal(keys, []string{"run a", "send a"}) || !next.IsZero() {
 		t.Errorf("due %v, next %v", keys, next)
@@ -66,6 +66,29 @@ func TestAJobIsOwedOnceForEachKindAndKey(t *testing.T) {
 	if _, ok := job(t, j, "run", "a"); !ok {
 		t.Error("the end of one kind took another")
 	}
+}
+
+func TestAJobOwedAnewIsToldApartFromEveryEarlierOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	seen := map[int64]bool{}
+	once := func(j *Journal) {
+		t.Helper()
+		steps(t, j, owe("ack", "a", noon, ""))
+		jb, _ := job(t, j, "ack", "a")
+		if seen[jb.Gen] {
+			t.Errorf("number %d was given before: an end of the earlier job would take this one", jb.Gen)
+		}
+		seen[jb.Gen] = true
+	}
+	once(j)
+	once(j)
+	steps(t, j, func(tx *Tx) error { return tx.Settle("ack", "a") })
+	once(j)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	once(open(t, path))
 }
 
 func TestJobsComeInTheOrderOfTheirTimes(t *testing.T) {

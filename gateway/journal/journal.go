@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // What a caller can act on.
@@ -40,6 +41,7 @@ type Journal struct {
 	dsn    string // of a file
 	turns  chan *turn
 	opened int64         // how often the file was opened when we did
+	gens   atomic.Int64  // of jobs: a number is given once while the file is open, and past all that are kept
 	done   chan struct{} // closed when the writer has ended
 
 	mu     sync.Mutex // guards head, moved, closed

@@ -101,7 +101,12 @@ func (j *Journal) prepare(file bool) error {
 	if err := j.write.QueryRow("UPDATE opened SET n = n + 1 RETURNING n").Scan(&j.opened); err != nil {
 		return disk(err)
 	}
-	return disk(j.write.QueryRow("SELECT coalesce(max(seq), 0) FROM records").Scan(&j.head))
+	var gens int64
+	if err := j.write.QueryRow("SELECT coalesce(max(seq), 0), (SELECT coalesce(max(gen), 0) FROM jobs) FROM records").Scan(&j.head, &gens); err != nil {
+		return disk(err)
+	}
+	j.gens.Store(gens)
+	return nil
 }
 
 // disk gives the errors of the engine that a caller can act on their names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 )
 
 // Tx is one turn or one view. It must not be used after its function returned,
@@ -12,6 +13,7 @@ type Tx struct {
 	ctx      context.Context
 	sql      *sql.Tx
 	head     Seq
+	gens     *atomic.Int64 // the journal's; nil in a view
 	readOnly bool
 	folding  bool  // within Rebuild
 	failed   error // the engine's first: the turn cannot be kept, whatever f makes of it

@@ -78,7 +78,7 @@ func (j *Journal) commit(group []*turn) (left []*turn) {
 			t.err <- err
 			continue
 		}
-		w := &Tx{ctx: context.Background(), sql: tx, head: head}
+		w := &Tx{ctx: context.Background(), sql: tx, head: head, gens: &j.gens}
 		err := w.alone(t.f)
 		if w.broken {
 			tx.Rollback()

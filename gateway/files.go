@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"sealbridge/gateway/artifact"
 	"sealbridge/gateway/journal"
@@ -79,7 +81,7 @@ func (g *Gateway) transfer(ctx context.Context, key string, row taskRow, ref man
 		if err != nil {
 			return err
 		}
-		row.Sent = append(row.Sent, transferRow{Key: tr.FileKey(), Size: ref.SizeBytes, Revision: revision})
+		row.Sent = append(slices.Clip(row.Sent), transferRow{Key: tr.FileKey(), Size: ref.SizeBytes, Revision: revision})
 		return t.putRow(row)
 	})
 	return tr, false, err
@@ -97,6 +99,7 @@ func (t *turn) sendKeys(key string, refs []manifest.ArtifactRef, revision int64)
 	}
 	doc := &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: manifest.ProtocolVersion, TaskID: row.Key.ID,
 		ManifestDigest: row.Task.ManifestDigest(), AgentDid: t.g.Agent.DID(), At: signing.TimeOf(t.now)}
+	row.Sent = slices.Clone(row.Sent)
 	for i, s := range row.Sent {
 		if wanted[s.Key.Digest] && s.Revision == revision {
 			row.Sent[i].Up = true
@@ -227,7 +230,7 @@ func (t *turn) arrived(key string, ref manifest.ArtifactRef) error {
 	if err != nil {
 		return err
 	}
-	if row.Here == nil {
+	if row.Here = maps.Clone(row.Here); row.Here == nil {
 		row.Here = map[string]bool{}
 	}
 	row.Here[ref.Digest.String()] = true

@@ -7,6 +7,7 @@ import (
 
 	"sealbridge/gateway/journal"
 	"sealbridge/manifest"
+	"sealbridge/relay"
 	"sealbridge/signing"
 	"sealbridge/signing/box"
 	"sealbridge/signing/jcs"
@@ -21,25 +22,24 @@ const (
 )
 
 // post seals one document to a contact's agent and puts it at the relay.
-func (g *Gateway) post(ctx context.Context, owner signing.DID, wire jcs.Value, ticket, taskKey string) error {
+func (g *Gateway) post(ctx context.Context, owner signing.DID, wire jcs.Value, ticket string) (relay.Receipt, error) {
 	var agent manifest.Agent
 	err := g.view(ctx, func(t *turn) (err error) { agent, err = t.trust.AgentFor(owner, t.now); return err })
 	if err != nil {
-		return err
+		return relay.Receipt{}, err
 	}
 	envelope, err := g.seal(agent, wire)
 	if err != nil {
-		return err
+		return relay.Receipt{}, err
 	}
-	receipt, err := g.Courier.Put(ctx, agent.Certificate.AgentDid, envelope, ticket)
-	if err != nil || taskKey == "" {
-		return err
-	}
-	return g.turn(ctx, func(t *turn) error { return t.append(recReceipt, taskKey, receipt.Document().Bytes()) })
+	return g.Courier.Put(ctx, agent.Certificate.AgentDid, envelope, ticket)
 }
 
+// seal wraps a document of ours, as it stands in the journal.
 func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
-	s, err := manifest.OpenValue(wire, g.keys)
+	at, _ := wire.At("/signature/signerDid")
+	text, _ := at.Text()
+	from, err := signing.ParseDID(text)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
 		return nil, err
 	}
 	certificate := g.Certificate.Digest()
-	l := box.Letter{From: s.By(), To: to.Certificate.AgentDid, Salt: box.SaltFrom(chance), CertificateDigest: &certificate, Document: wire}
+	l := box.Letter{From: from, To: to.Certificate.AgentDid, Salt: box.SaltFrom(chance), CertificateDigest: &certificate, Document: wire}
 	plain, err := l.Plain()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
 		return nil, err
 	}
 	return box.Seal(key, box.Header{V: box.Version, To: l.To, Kid: key.Kid(), ExpiresAt: signing.TimeOf(g.Now().Add(envelopeTerm)),
-		Commit: box.Commit(l.Salt, s.Digest())}, plain)
+		Commit: box.Commit(l.Salt, signing.DigestOf(wire.Bytes()))}, plain)
 }
 
 // doSend sends a document and owes it again until it is acknowledged.
@@ -69,19 +69,28 @@ func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
 	if err != nil {
 		return err
 	}
-	if !there {
-		return g.Journal.Turn(ctx, func(tx *journal.Tx) error {
-			if _, there, err := outbox.Get(tx, jb.Key); err != nil || there {
+	var receipt relay.Receipt
+	if there {
+		if receipt, err = g.post(ctx, out.To, out.Wire, out.Ticket); err != nil {
+			return err
+		}
+	}
+	return g.turn(ctx, func(t *turn) error {
+		_, still, err := outbox.Get(t.Tx, jb.Key)
+		switch {
+		case err != nil:
+			return err
+		case !there && !still:
+			return t.Settle(jobSend, jb.Key)
+		case !there:
+			return nil // kept since we looked
+		}
+		if out.Task != "" {
+			if err := t.append(recReceipt, out.Task, receipt.Document().Bytes()); err != nil {
 				return err
 			}
-			return tx.Settle(jobSend, jb.Key)
-		})
-	}
-	if err := g.post(ctx, out.To, out.Wire, out.Ticket, out.Task); err != nil {
-		return err
-	}
-	return g.Journal.Turn(ctx, func(tx *journal.Tx) error {
-		return tx.Postpone(jobSend, jb.Key, g.Now().Add(min(resend<<min(jb.Tries, 8), time.Hour)))
+		}
+		return t.Postpone(jobSend, jb.Key, t.now.Add(min(resend<<min(jb.Tries, 8), time.Hour)))
 	})
 }
 
@@ -91,7 +100,8 @@ func (g *Gateway) doReply(ctx context.Context, jb journal.Job) error {
 	if err != nil {
 		return nil
 	}
-	return g.dropHopeless(g.post(ctx, row.To, row.Wire, "", ""))
+	_, err = g.post(ctx, row.To, row.Wire, "")
+	return g.dropHopeless(err)
 }
 
 // dropHopeless gives up what no later try can change.
@@ -120,7 +130,8 @@ func (g *Gateway) doAck(ctx context.Context, jb journal.Job) error {
 	if err != nil || wire.IsZero() {
 		return g.dropHopeless(err)
 	}
-	return g.dropHopeless(g.post(ctx, peer, wire, "", ""))
+	_, err = g.post(ctx, peer, wire, "")
+	return g.dropHopeless(err)
 }
 
 // headsOf signs both heads of a task; with documents it is the seal of a bundle.
@@ -152,7 +163,8 @@ func (g *Gateway) doHistory(ctx context.Context, jb journal.Job) error {
 	if err != nil || wire.IsZero() {
 		return g.dropHopeless(err)
 	}
-	return g.dropHopeless(g.post(ctx, peer, wire, "", ""))
+	_, err = g.post(ctx, peer, wire, "")
+	return g.dropHopeless(err)
 }
 
 // doNotify tells a person that something waits.

@@ -137,7 +137,7 @@ const self = "self"
 
 // begin reads the clock, which never runs backwards (T4), and the trust.
 func (t *turn) begin() error {
-	t.now = t.g.Now()
+	t.now = t.g.Now().Round(0) // what is written down has no monotonic reading, so nothing compares by one
 	last, _, err := clocks.Get(t.Tx, self)
 	if err != nil {
 		return err

@@ -39,6 +39,15 @@ func (r Record) sum() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
+const recordColumns = "SELECT seq, kind, key, at, body, digest, prev FROM records "
+
+var (
+	recordPrev   = q("SELECT digest FROM records WHERE seq = ?")
+	recordAdd    = q("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)")
+	recordsAfter = q(recordColumns + "WHERE seq > ? ORDER BY seq LIMIT ?")
+	recordsOfKey = q(recordColumns + "WHERE key = ? ORDER BY seq")
+)
+
 // Append adds a record; Seq, Prev and Digest are filled in.
 func (tx *Tx) Append(r Record) (Seq, error) {
 	switch {
@@ -49,8 +58,8 @@ func (tx *Tx) Append(r Record) (Seq, error) {
 	}
 	if tx.head > 0 {
 		var prev []byte
-		if err := tx.sql.QueryRowContext(tx.ctx, "SELECT digest FROM records WHERE seq = ?", tx.head).Scan(&prev); err != nil {
-			return 0, disk(err)
+		if err := tx.scan(recordPrev, []any{tx.head}, &prev); err != nil {
+			return 0, err
 		}
 		r.Prev = [32]byte(prev)
 	}
@@ -59,7 +68,7 @@ func (tx *Tx) Append(r Record) (Seq, error) {
 	if r.Body == nil {
 		r.Body = []byte{}
 	}
-	err := tx.exec("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", r.Seq, r.Kind, r.Key, r.At.UnixNano(), r.Body, r.Digest[:], r.Prev[:])
+	err := tx.exec(recordAdd, r.Seq, r.Kind, r.Key, r.At.UnixNano(), r.Body, r.Digest[:], r.Prev[:])
 	if err != nil {
 		return 0, err
 	}
@@ -69,18 +78,18 @@ func (tx *Tx) Append(r Record) (Seq, error) {
 
 // Records returns up to limit records after a place, oldest first.
 func (tx *Tx) Records(after Seq, limit int) ([]Record, error) {
-	return tx.records("WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+	return tx.records(recordsAfter, after, limit)
 }
 
 // RecordsOf returns all records of a key, oldest first.
 func (tx *Tx) RecordsOf(key string) ([]Record, error) {
-	return tx.records("WHERE key = ? ORDER BY seq", key)
+	return tx.records(recordsOfKey, key)
 }
 
-func (tx *Tx) records(where string, args ...any) (out []Record, err error) {
-	rows, err := tx.sql.QueryContext(tx.ctx, "SELECT seq, kind, key, at, body, digest, prev FROM records "+where, args...)
+func (tx *Tx) records(query string, args ...any) (out []Record, err error) {
+	rows, err := tx.query(query, args...)
 	if err != nil {
-		return nil, disk(err)
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -129,7 +138,7 @@ func (j *Journal) Verify(ctx context.Context) error {
 // Jobs stay.
 func (j *Journal) Rebuild(ctx context.Context, fold func(*Tx, Record) error) error {
 	return j.Turn(ctx, func(tx *Tx) error {
-		if err := tx.exec("DELETE FROM rows"); err != nil {
+		if err := tx.exec(rowsClear); err != nil {
 			return err
 		}
 		tx.folding = true

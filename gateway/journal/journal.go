@@ -38,6 +38,8 @@ type Seq int64
 type Journal struct {
 	write  *sql.DB // one connection: the writer goroutine's
 	read   *sql.DB
+	said   [2]statements // of write and read
+	cache  cache
 	dsn    string // of a file
 	turns  chan *turn
 	opened int64         // how often the file was opened when we did
@@ -137,7 +139,7 @@ func (j *Journal) View(ctx context.Context, f func(*Tx) error) error {
 		return disk(err)
 	}
 	defer tx.Rollback()
-	return f(&Tx{ctx: ctx, sql: tx, readOnly: true})
+	return f(&Tx{ctx: ctx, sql: tx, cache: &j.cache, said: j.said[1], readOnly: true})
 }
 
 func (j *Journal) isClosed() bool {

@@ -106,6 +106,12 @@ func (j *Journal) prepare(file bool) error {
 		return disk(err)
 	}
 	j.gens.Store(gens)
+	for i, db := range []*sql.DB{j.write, j.read} {
+		var err error
+		if j.said[i], err = prepared(db); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -7,6 +7,13 @@ import (
 	"fmt"
 )
 
+var (
+	openedGet = q("SELECT n FROM opened")
+	savepoint = q("SAVEPOINT turn")
+	rollback  = q("ROLLBACK TO turn")
+	release   = q("RELEASE turn")
+)
+
 func (j *Journal) advance(head Seq) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -78,7 +85,7 @@ func (j *Journal) commit(group []*turn) (left []*turn) {
 			t.err <- err
 			continue
 		}
-		w := &Tx{ctx: context.Background(), sql: tx, head: head, gens: &j.gens}
+		w := &Tx{ctx: context.Background(), sql: tx, head: head, gens: &j.gens, cache: &j.cache, said: j.said[0]}
 		err := w.alone(t.f)
 		if w.broken {
 			tx.Rollback()
@@ -107,7 +114,7 @@ func (j *Journal) commit(group []*turn) (left []*turn) {
 // there was none.
 func (j *Journal) ours(tx *sql.Tx) error {
 	var n int64
-	if err := tx.QueryRow("SELECT n FROM opened").Scan(&n); err != nil {
+	if err := tx.Stmt(j.said[0][openedGet]).QueryRow().Scan(&n); err != nil {
 		return disk(err)
 	}
 	if n != j.opened {
@@ -124,17 +131,17 @@ func answer(group []*turn, err error) {
 
 // alone runs f in a savepoint, so that its failure takes nothing else back.
 func (tx *Tx) alone(f func(*Tx) error) (err error) {
-	if _, err := tx.sql.Exec("SAVEPOINT turn"); err != nil {
+	if _, err := tx.prepared(savepoint).Exec(); err != nil {
 		tx.broken = true
 		return disk(err)
 	}
 	if err = tx.call(f); err != nil {
-		if _, e := tx.sql.Exec("ROLLBACK TO turn"); e != nil {
+		if _, e := tx.prepared(rollback).Exec(); e != nil {
 			tx.broken = true
 			return err
 		}
 	}
-	if _, e := tx.sql.Exec("RELEASE turn"); e != nil {
+	if _, e := tx.prepared(release).Exec(); e != nil {
 		tx.broken = true
 		return cmp.Or(err, disk(e))
 	}

@@ -119,13 +119,17 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return []byte(v.b), nil
 }
 
-// UnmarshalJSON is the inverse; it canonicalises, under no limit of D1.
+// UnmarshalJSON is the inverse; it canonicalises, under no limit of D1. What
+// encoding/json left as it was is canonical still, and read at once.
 func (v *Value) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*v = Value{}
 		return nil
 	}
-	out, err := CanonicalizeWithin(b, storedLimits)
+	out, err := ParseWithin(b, storedLimits)
+	if err != nil {
+		out, err = CanonicalizeWithin(b, storedLimits)
+	}
 	*v = out
 	return err
 }

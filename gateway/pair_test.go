@@ -55,10 +55,14 @@ printf '{"output":{"lines":%s},"evidence":[{"criterion":"ac_1","text":"counted"}
 func newSide(t testing.TB, dial func(side) gatewayConn, at relay.Address, name string) *side {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	h, err := home.Create(dir, home.New{Name: name, Relay: manifest.RelayRef{Endpoint: at.URL, Did: at.DID}, Chance: rand.Reader, At: time.Now()})
+	if _, err := home.Create(dir, home.New{Name: name, Relay: manifest.RelayRef{Endpoint: at.URL, Did: at.DID}, Chance: rand.Reader, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := home.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { h.Close() })
 	p, err := h.Policy()
 	if err != nil {
 		t.Fatal(err)

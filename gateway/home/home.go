@@ -15,8 +15,6 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/signing"
-	"sealbridge/signing/box"
-	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -121,6 +119,7 @@ type Home struct {
 	Agent       signing.Signer
 	Certificate manifest.Signed
 	lock        io.Closer
+	boxes       boxKeys
 }
 
 // Read reads a home without its lock: what a command needs beside a running gateway.
@@ -209,47 +208,6 @@ func (h *Home) OwnerSigner(ask func() (string, error)) (s signing.Signer, presen
 
 // Sealed says whether the owner's key is.
 func (h *Home) Sealed() bool { return keySealed(h.key(ownerKey)) }
-
-// BoxKey is the newest box-key document of this gateway.
-func (h *Home) BoxKey() (jcs.Value, manifest.BoxKey, error) {
-	keys, err := boxKeys(filepath.Join(h.Dir, keysDir))
-	if err != nil || len(keys) == 0 {
-		return jcs.Value{}, manifest.BoxKey{}, errors.Join(err, spec.Refuse(spec.UnknownKey, "", "no box-key in this home"))
-	}
-	k := keys[len(keys)-1]
-	return k.Document, k.doc, nil
-}
-
-// Keyring holds every box-key that is still readable at an instant; older ones
-// are removed from the disk first (R2: until notAfter and 14 days).
-func (h *Home) Keyring(at time.Time) (*box.Keyring, error) {
-	keys, err := boxKeys(filepath.Join(h.Dir, keysDir))
-	if err != nil {
-		return nil, err
-	}
-	ring := box.NewKeyring()
-	for _, k := range keys {
-		if at.After(k.doc.NotAfter.Time().Add(14 * 24 * time.Hour)) {
-			os.Remove(k.path)
-			continue
-		}
-		ring.Add(k.private)
-	}
-	return ring, nil
-}
-
-// RotateBoxKey makes the next box-key, after a week of the last.
-func (h *Home) RotateBoxKey(at time.Time) (jcs.Value, error) {
-	_, last, err := h.BoxKey()
-	if err != nil {
-		return jcs.Value{}, err
-	}
-	if err := newBoxKey(filepath.Join(h.Dir, keysDir), h.Agent, h.Owner, h.Certificate.Digest(), last.Seq+1, at); err != nil {
-		return jcs.Value{}, err
-	}
-	v, _, err := h.BoxKey()
-	return v, err
-}
 
 func disk(err error) error {
 	return &spec.Error{Reason: spec.Unavailable, Limit: "disk", Err: err}

@@ -4,19 +4,13 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
-	"time"
 
 	"filippo.io/age"
 
-	"sealbridge/manifest"
 	"sealbridge/signing"
-	"sealbridge/signing/box"
-	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -128,73 +122,4 @@ func unseal(sealed []byte, pass func() (string, error)) ([]byte, error) {
 		return nil, spec.Refuse(spec.NotPermitted, "", "wrong passphrase")
 	}
 	return io.ReadAll(io.LimitReader(r, 64))
-}
-
-// boxFile is one box-key with its private half.
-type boxFile struct {
-	Document jcs.Value `json:"document"`
-	Seed     string    `json:"seed"` // base64
-
-	path    string
-	doc     manifest.BoxKey
-	private box.PrivateKey
-}
-
-func newBoxKey(dir string, agent signing.Signer, owner signing.DID, certificate signing.Digest, seq int64, at time.Time) error {
-	k, err := box.GenerateKey()
-	if err != nil {
-		return err
-	}
-	pub := k.Public()
-	doc, err := manifest.Sign(&manifest.BoxKey{
-		Type: "sealbridge/box-key", ProtocolVersion: manifest.ProtocolVersion, AgentDid: agent.DID(), OwnerDid: owner,
-		CertificateDigest: certificate, Seq: seq, Kid: pub.Kid(), Key: pub.String(),
-		NotBefore: signing.TimeOf(at), NotAfter: signing.TimeOf(at.Add(boxKeyTerm)),
-	}, agent, at)
-	if err != nil {
-		return err
-	}
-	b, err := json.Marshal(boxFile{Document: doc.Wire(), Seed: base64.StdEncoding.EncodeToString(k.Bytes())})
-	if err != nil {
-		return err
-	}
-	if err := writeNew(filepath.Join(dir, fmt.Sprintf("box-%06d.key", seq)), b); err != nil {
-		return disk(err)
-	}
-	return nil
-}
-
-// boxKeys reads every box-key of a folder, oldest first.
-func boxKeys(dir string) ([]boxFile, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "box-*.key"))
-	if err != nil {
-		return nil, err
-	}
-	sort.Strings(paths)
-	var out []boxFile
-	for _, p := range paths {
-		raw, err := os.ReadFile(p)
-		if err != nil {
-			return nil, disk(err)
-		}
-		f := boxFile{path: p}
-		if err := json.Unmarshal(raw, &f); err != nil {
-			return nil, &spec.Error{Reason: spec.Malformed, Path: "/" + filepath.Base(p), Err: err}
-		}
-		s, err := manifest.OpenValue(f.Document, nil)
-		if err != nil {
-			return nil, err
-		}
-		doc, ok := s.Document().(*manifest.BoxKey)
-		seed, err := base64.StdEncoding.DecodeString(f.Seed)
-		if !ok || err != nil {
-			return nil, spec.Refuse(spec.Malformed, "/"+filepath.Base(p), "a box-key")
-		}
-		f.doc = *doc
-		if f.private, err = box.ParsePrivateKey(seed); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
 }

@@ -1,0 +1,16 @@
+package gateway
+
+import "context"
+
+// Unacknowledged counts what of a task the other side has not acknowledged: the
+// narrowest question there is, for a benchmark that must not measure its own asking.
+func (g *Gateway) Unacknowledged(ctx context.Context, id string) (n int, err error) {
+	err = g.view(ctx, func(t *turn) error {
+		row, err := t.find(id)
+		if err == nil {
+			n, err = outbox.Count(t.Tx, row.Key.String())
+		}
+		return err
+	})
+	return n, err
+}

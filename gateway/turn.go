@@ -37,7 +37,6 @@ var (
 	outbox   = journal.NewTable[outRow]("out")
 	invites  = journal.NewTable[inviteRow]("invite")
 	replies  = journal.NewTable[replyRow]("reply") // refusals, so that a repetition gets the same one
-	clocks   = journal.NewTable[time.Time]("clock")
 	calls    = journal.NewTable[callRow]("call")  // what was asked for, by the caller's id or by subject (G8)
 	mine     = journal.NewTable[struct{}]("mine") // keys of the tasks of each agent, open and ended
 	wishes   = journal.NewTable[Wish]("wish")     // contacts that agents asked for
@@ -138,14 +137,11 @@ const self = "self"
 // begin reads the clock, which never runs backwards (T4), and the trust.
 func (t *turn) begin() error {
 	t.now = t.g.Now().Round(0) // what is written down has no monotonic reading, so nothing compares by one
-	last, _, err := clocks.Get(t.Tx, self)
-	if err != nil {
-		return err
-	}
-	if last.After(t.now) {
+	if last := t.Newest(); last.After(t.now) {
 		t.now = last
 	}
 	var ok bool
+	var err error
 	if t.trust, ok, err = trusts.Get(t.Tx, self); err == nil && !ok {
 		t.trust = manifest.NewTrust(t.g.Owner)
 	}
@@ -153,10 +149,8 @@ func (t *turn) begin() error {
 }
 
 func (t *turn) append(kind, key string, body []byte) error {
-	if _, err := t.Append(journal.Record{Kind: kind, Key: key, At: t.now, Body: body}); err != nil {
-		return err
-	}
-	return clocks.Put(t.Tx, self, "", t.now)
+	_, err := t.Append(journal.Record{Kind: kind, Key: key, At: t.now, Body: body})
+	return err
 }
 
 func (t *turn) note(key string, what map[string]string) error {

@@ -42,7 +42,6 @@ func (r Record) sum() [32]byte {
 const recordColumns = "SELECT seq, kind, key, at, body, digest, prev FROM records "
 
 var (
-	recordPrev   = q("SELECT digest FROM records WHERE seq = ?")
 	recordAdd    = q("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)")
 	recordsAfter = q(recordColumns + "WHERE seq > ? ORDER BY seq LIMIT ?")
 	recordsOfKey = q(recordColumns + "WHERE key = ? ORDER BY seq")
@@ -56,14 +55,7 @@ func (tx *Tx) Append(r Record) (Seq, error) {
 	case tx.folding:
 		return 0, errFolding
 	}
-	if tx.head > 0 {
-		var prev []byte
-		if err := tx.scan(recordPrev, []any{tx.head}, &prev); err != nil {
-			return 0, err
-		}
-		r.Prev = [32]byte(prev)
-	}
-	r.Seq = tx.head + 1
+	r.Prev, r.Seq = tx.tip.digest, tx.tip.seq+1
 	r.Digest = r.sum()
 	if r.Body == nil {
 		r.Body = []byte{}
@@ -72,7 +64,7 @@ func (tx *Tx) Append(r Record) (Seq, error) {
 	if err != nil {
 		return 0, err
 	}
-	tx.head = r.Seq
+	tx.tip = tip{r.Seq, r.At.UTC(), r.Digest}
 	return r.Seq, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // What a caller can act on.
@@ -46,11 +47,18 @@ type Journal struct {
 	gens   atomic.Int64  // of jobs: a number is given once while the file is open, and past all that are kept
 	done   chan struct{} // closed when the writer has ended
 
-	mu     sync.Mutex // guards head, moved, closed
-	head   Seq
+	mu     sync.Mutex // guards tip, moved, closed
+	tip    tip
 	moved  chan struct{} // closed and replaced when head moves
 	closed bool
 	quit   chan struct{}
+}
+
+// tip is the newest record, as the next one has to know it.
+type tip struct {
+	seq    Seq
+	at     time.Time
+	digest [32]byte
 }
 
 type turn struct {
@@ -139,7 +147,7 @@ func (j *Journal) View(ctx context.Context, f func(*Tx) error) error {
 		return disk(err)
 	}
 	defer tx.Rollback()
-	return f(&Tx{ctx: ctx, sql: tx, cache: &j.cache, said: j.said[1], readOnly: true})
+	return f(&Tx{ctx: ctx, sql: tx, tip: j.newest(), cache: &j.cache, said: j.said[1], readOnly: true})
 }
 
 func (j *Journal) isClosed() bool {
@@ -152,14 +160,20 @@ func (j *Journal) isClosed() bool {
 func (j *Journal) Head() Seq {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.head
+	return j.tip.seq
+}
+
+func (j *Journal) newest() tip {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.tip
 }
 
 // Wait returns once the newest durable record lies past after.
 func (j *Journal) Wait(ctx context.Context, after Seq) (Seq, error) {
 	for {
 		j.mu.Lock()
-		head, moved, closed := j.head, j.moved, j.closed
+		head, moved, closed := j.tip.seq, j.moved, j.closed
 		j.mu.Unlock()
 		if head > after {
 			return head, nil

@@ -211,3 +211,43 @@ func BenchmarkTurn(b *testing.B) {
 		})
 	}
 }
+
+func TestTheNewestTimeIsThatOfTheLastRecord(t *testing.T) { // T4
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	newest := func(j *Journal) (at time.Time) {
+		t.Helper()
+		if err := j.View(t.Context(), func(tx *Tx) error { at = tx.Newest(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	if at := newest(j); !at.IsZero() {
+		t.Errorf("an empty journal: %v", at)
+	}
+	steps(t, j, func(tx *Tx) error {
+		if _, err := tx.Append(Record{Kind: "k", Key: "a", At: noon}); err != nil {
+			return err
+		}
+		if !tx.Newest().Equal(noon) {
+			t.Errorf("within the turn: %v", tx.Newest())
+		}
+		return nil
+	})
+	failed := errors.New("no")
+	err := j.Turn(t.Context(), func(tx *Tx) error {
+		if _, err := tx.Append(Record{Kind: "k", Key: "a", At: noon.Add(time.Hour)}); err != nil {
+			return err
+		}
+		return failed
+	})
+	if !errors.Is(err, failed) || !newest(j).Equal(noon) {
+		t.Errorf("a turn that was taken back left its time: %v", newest(j))
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if at := newest(open(t, path)); !at.Equal(noon) {
+		t.Errorf("after opening again: %v", at)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"modernc.org/sqlite" // the engine: pure Go, one file, one fsync a commit
 )
@@ -101,9 +102,19 @@ func (j *Journal) prepare(file bool) error {
 	if err := j.write.QueryRow("UPDATE opened SET n = n + 1 RETURNING n").Scan(&j.opened); err != nil {
 		return disk(err)
 	}
-	var gens int64
-	if err := j.write.QueryRow("SELECT coalesce(max(seq), 0), (SELECT coalesce(max(gen), 0) FROM jobs) FROM records").Scan(&j.head, &gens); err != nil {
+	var gens, at int64
+	var digest []byte
+	if err := j.write.QueryRow("SELECT coalesce(max(gen), 0) FROM jobs").Scan(&gens); err != nil {
 		return disk(err)
+	}
+	switch err := j.write.QueryRow("SELECT seq, at, digest FROM records ORDER BY seq DESC LIMIT 1").Scan(&j.tip.seq, &at, &digest); {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return disk(err)
+	case len(digest) != 32:
+		return fmt.Errorf("%w: record %d has no digest", ErrCorrupt, j.tip.seq)
+	default:
+		j.tip.at, j.tip.digest = time.Unix(0, at).UTC(), [32]byte(digest)
 	}
 	j.gens.Store(gens)
 	for i, db := range []*sql.DB{j.write, j.read} {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync/atomic"
+	"time"
 )
 
 // Tx is one turn or one view. It must not be used after its function returned,
@@ -12,7 +13,7 @@ import (
 type Tx struct {
 	ctx      context.Context
 	sql      *sql.Tx
-	head     Seq
+	tip      tip
 	gens     *atomic.Int64 // the journal's; nil in a view
 	cache    *cache
 	said     statements
@@ -21,6 +22,10 @@ type Tx struct {
 	failed   error // the engine's first: the turn cannot be kept, whatever f makes of it
 	broken   bool  // the whole transaction is lost, not this turn alone
 }
+
+// Newest is the time of the newest record, this turn's own among them; zero
+// before the first. Whoever must not run backwards begins here (T4).
+func (tx *Tx) Newest() time.Time { return tx.tip.at }
 
 var (
 	errReadOnly = errors.New("a view cannot write")

@@ -14,11 +14,11 @@ var (
 	release   = q("RELEASE turn")
 )
 
-func (j *Journal) advance(head Seq) {
+func (j *Journal) advance(to tip) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if head > j.head && j.moved != nil {
-		j.head = head
+	if to.seq > j.tip.seq && j.moved != nil {
+		j.tip = to
 		close(j.moved)
 		j.moved = make(chan struct{})
 	}
@@ -78,14 +78,14 @@ func (j *Journal) commit(group []*turn) (left []*turn) {
 		answer(group, err)
 		return nil
 	}
-	head := j.Head()
+	at := j.newest()
 	var kept []*turn
 	for i, t := range group {
 		if err := t.ctx.Err(); err != nil {
 			t.err <- err
 			continue
 		}
-		w := &Tx{ctx: context.Background(), sql: tx, head: head, gens: &j.gens, cache: &j.cache, said: j.said[0]}
+		w := &Tx{ctx: context.Background(), sql: tx, tip: at, gens: &j.gens, cache: &j.cache, said: j.said[0]}
 		err := w.alone(t.f)
 		if w.broken {
 			tx.Rollback()
@@ -96,14 +96,14 @@ func (j *Journal) commit(group []*turn) (left []*turn) {
 			t.err <- err
 			continue
 		}
-		head = w.head
+		at = w.tip
 		kept = append(kept, t)
 	}
 	if err := disk(tx.Commit()); err != nil { // the driver has taken it back
 		answer(kept, err)
 		return nil
 	}
-	j.advance(head)
+	j.advance(at)
 	answer(kept, nil)
 	return nil
 }

@@ -193,6 +193,9 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 
 // consents are our owner's yeses for the task, and the other owner's as its event carries it.
 func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]policy.Consent, error) {
+	if !policy.Gated(fact) {
+		return nil, nil
+	}
 	rows, err := asks.Group(t.Tx, key)
 	if err != nil {
 		return nil, err

@@ -22,17 +22,30 @@ const (
 )
 
 // post seals one document to a contact's agent and puts it at the relay.
-func (g *Gateway) post(ctx context.Context, owner signing.DID, wire jcs.Value, ticket string) (relay.Receipt, error) {
-	var agent manifest.Agent
-	err := g.view(ctx, func(t *turn) (err error) { agent, err = t.trust.AgentFor(owner, t.now); return err })
+func (g *Gateway) post(ctx context.Context, to manifest.Agent, wire jcs.Value, ticket string) (relay.Receipt, error) {
+	envelope, err := g.seal(to, wire)
 	if err != nil {
 		return relay.Receipt{}, err
 	}
-	envelope, err := g.seal(agent, wire)
-	if err != nil {
-		return relay.Receipt{}, err
+	return g.Courier.Put(ctx, to.Certificate.AgentDid, envelope, ticket)
+}
+
+// sendOnce sends what one view of the journal makes, if it makes something; an
+// answer that gets lost is given again when it is asked for again.
+func (g *Gateway) sendOnce(ctx context.Context, write func(*turn) (signing.DID, jcs.Value, error)) error {
+	var to manifest.Agent
+	var wire jcs.Value
+	err := g.view(ctx, func(t *turn) (err error) {
+		var owner signing.DID
+		if owner, wire, err = write(t); err == nil && !wire.IsZero() {
+			to, err = t.trust.AgentFor(owner, t.now)
+		}
+		return err
+	})
+	if err == nil && !wire.IsZero() {
+		_, err = g.post(ctx, to, wire, "")
 	}
-	return g.Courier.Put(ctx, agent.Certificate.AgentDid, envelope, ticket)
+	return g.dropHopeless(err)
 }
 
 // seal wraps a document of ours, as it stands in the journal.
@@ -65,13 +78,20 @@ func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
 func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
 	var out outRow
 	var there bool
-	err := g.Journal.View(ctx, func(tx *journal.Tx) (err error) { out, there, err = outbox.Get(tx, jb.Key); return err })
+	var agent manifest.Agent
+	err := g.view(ctx, func(t *turn) (err error) {
+		if out, there, err = outbox.Get(t.Tx, jb.Key); err != nil || !there {
+			return err
+		}
+		agent, err = t.trust.AgentFor(out.To, t.now)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	var receipt relay.Receipt
 	if there {
-		if receipt, err = g.post(ctx, out.To, out.Wire, out.Ticket); err != nil {
+		if receipt, err = g.post(ctx, agent, out.Wire, out.Ticket); err != nil {
 			return err
 		}
 	}
@@ -100,8 +120,7 @@ func (g *Gateway) doReply(ctx context.Context, jb journal.Job) error {
 	if err != nil {
 		return nil
 	}
-	_, err = g.post(ctx, row.To, row.Wire, "")
-	return g.dropHopeless(err)
+	return g.sendOnce(ctx, func(*turn) (signing.DID, jcs.Value, error) { return row.To, row.Wire, nil })
 }
 
 // dropHopeless gives up what no later try can change.
@@ -115,23 +134,14 @@ func (g *Gateway) dropHopeless(err error) error {
 
 // doAck says which events of theirs are kept and durable here, and our own newest (R4).
 func (g *Gateway) doAck(ctx context.Context, jb journal.Job) error {
-	var wire jcs.Value
-	var peer signing.DID
-	err := g.view(ctx, func(t *turn) error {
+	return g.sendOnce(ctx, func(t *turn) (to signing.DID, wire jcs.Value, err error) {
 		row, err := t.row(jb.Key)
 		if err != nil || row.Task.IsZero() {
-			return err
+			return to, wire, err
 		}
-		peer = row.Peer
 		ack, err := t.headsOf(row, nil)
-		wire = ack.Wire()
-		return err
+		return row.Peer, ack.Wire(), err
 	})
-	if err != nil || wire.IsZero() {
-		return g.dropHopeless(err)
-	}
-	_, err = g.post(ctx, peer, wire, "")
-	return g.dropHopeless(err)
 }
 
 // headsOf signs both heads of a task; with documents it is the seal of a bundle.
@@ -143,28 +153,21 @@ func (t *turn) headsOf(row taskRow, documents []signing.Digest) (manifest.Verifi
 		Documents: documents, At: signing.TimeOf(t.now), Revocations: t.revocations()}, t.g.Agent, t.now)
 }
 
+// doHistory asks a peer for both chains of a task (R4b).
 func (g *Gateway) doHistory(ctx context.Context, jb journal.Job) error {
-	var wire jcs.Value
-	var peer signing.DID
-	err := g.view(ctx, func(t *turn) error {
+	return g.sendOnce(ctx, func(t *turn) (to signing.DID, wire jcs.Value, err error) {
 		row, err := t.row(jb.Key)
 		if err != nil || row.Task.IsZero() {
-			return err
+			return to, wire, err
 		}
 		have := int64(0)
 		if h := row.Task.Head(row.Role); h != nil {
 			have = h.Seq
 		}
 		v, err := manifest.Sign(&manifest.HistoryRequest{Type: "sealbridge/history-request", ProtocolVersion: manifest.ProtocolVersion,
-			To: row.Task.Agent(row.Role.Other()), TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Have: have, At: signing.TimeOf(t.now)}, g.Agent, t.now)
-		wire, peer = v.Wire(), row.Peer
-		return err
+			To: row.Task.Agent(row.Role.Other()), TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Have: have, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)
+		return row.Peer, v.Wire(), err
 	})
-	if err != nil || wire.IsZero() {
-		return g.dropHopeless(err)
-	}
-	_, err = g.post(ctx, peer, wire, "")
-	return g.dropHopeless(err)
 }
 
 // doNotify tells a person that something waits.

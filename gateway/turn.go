@@ -37,9 +37,9 @@ var (
 	outbox   = journal.NewTable[outRow]("out")
 	invites  = journal.NewTable[inviteRow]("invite")
 	replies  = journal.NewTable[replyRow]("reply") // refusals, so that a repetition gets the same one
-	calls    = journal.NewTable[callRow]("call")  // what was asked for, by the caller's id or by subject (G8)
-	mine     = journal.NewTable[struct{}]("mine") // keys of the tasks of each agent, open and ended
-	wishes   = journal.NewTable[Wish]("wish")     // contacts that agents asked for
+	calls    = journal.NewTable[callRow]("call")   // what was asked for, by the caller's id or by subject (G8)
+	mine     = journal.NewTable[struct{}]("mine")  // keys of the tasks of each agent, open and ended
+	wishes   = journal.NewTable[Wish]("wish")      // contacts that agents asked for
 )
 
 // taskRow is one task as this gateway holds it.

@@ -29,6 +29,16 @@ func (l *law) required() *Gate {
 	return nil
 }
 
+// Gated says whether a gate can stand before the fact at all: only for these is
+// there a yes to look for.
+func Gated(f manifest.Fact) bool {
+	switch f.(type) {
+	case manifest.Proposed, manifest.Accepted, manifest.Asked, manifest.Answered, manifest.Delegated, manifest.Completed:
+		return true
+	}
+	return false
+}
+
 // reviewed says whether a check of the contract is a person's.
 func (l *law) reviewed() bool {
 	for _, c := range l.m.Verification.Checks {

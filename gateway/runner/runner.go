@@ -112,6 +112,9 @@ func New(ctx context.Context, c Config) (*Exec, error) {
 	for _, dir := range left {
 		os.RemoveAll(dir)
 	}
+	if err := keepDescriptors(); err != nil {
+		return nil, &spec.Error{Reason: spec.Unavailable, Limit: "descriptors", Err: fmt.Errorf("marking descriptors: %w", err)}
+	}
 	x := &Exec{dir: c.Dir, now: c.Now}
 	if x.now == nil {
 		x.now = time.Now

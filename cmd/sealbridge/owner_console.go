@@ -109,9 +109,13 @@ func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *
 		return
 	}
 	s := console.New(console.Config{Gateway: g, Port: at, Now: a.now, Log: log,
-		PolicyFile: func() (string, error) {
-			b, err := os.ReadFile(filepath.Join(h.Dir, "policy.yaml"))
-			return string(b), err
+		PolicyFile: func() (string, string, error) {
+			text, err := os.ReadFile(filepath.Join(h.Dir, "policy.yaml"))
+			if err != nil {
+				return "", "", err
+			}
+			p, err := h.Policy() // reads the file again
+			return string(text), p.Digest().String(), err
 		},
 		Health: func(ctx context.Context) []console.Finding { return a.health(ctx, h) }})
 	g.ConsoleAt(s.Origin())

@@ -25,6 +25,7 @@ type card struct {
 	Cannot    []approval.Line
 	Confirmed bool
 	Closed    string
+	Why       string // of a no, the person's words; else what took the ask away
 	Files     []file
 	Output    []string // the structured output of a delivery, escaped
 	Allow     allowing
@@ -35,10 +36,7 @@ type file struct{ Name, Shown, Digest, Type, Size string }
 
 func (s *Server) card(v *visit, a gateway.AskView) card {
 	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Confirmed: a.Ask.From.Confirmed,
-		Closed: s.clock(a.Closed), Token: v.session.token}
-	if a.State == string(approval.Waiting) && c.Left == "" {
-		c.State = string(approval.Expired) // settled in its own turn; a no from this instant on (G4)
-	}
+		Closed: s.clock(a.Closed), Why: manifest.Display(a.Why, 1000), Token: v.session.token}
 	for _, l := range a.Ask.Lines {
 		if l.Mark == approval.Cannot {
 			c.Cannot = append(c.Cannot, l)
@@ -124,7 +122,7 @@ func (c *card) delivery(a approval.Ask) {
 		n, _ := f.Member("sizeBytes")
 		bytes, _ := n.Int()
 		name := text("name")
-		c.Files = append(c.Files, file{name, manifest.Display(name, 255), text("digest"), manifest.Display(text("mediaType"), 100), size(bytes)})
+		c.Files = append(c.Files, file{name, manifest.Display(name, 255), text("digest"), manifest.Display(text("mediaType"), 100), approval.Size(bytes)})
 	}
 	if out, ok := a.Delivery.At("/output"); ok {
 		c.Output = manifest.DisplayLines(out.String(), 400, 20_000)

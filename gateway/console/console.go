@@ -35,12 +35,12 @@ type Config struct {
 	Gateway *gateway.Gateway
 	Port    int // it listens on; part of its origin
 
-	PolicyFile func() (text string, err error)     // policy.yaml as it lies on disk; nil: not shown
-	Health     func(ctx context.Context) []Finding // what doctor would say; nil: nothing
-	Now        func() time.Time                    // nil: the clock
-	Chance     io.Reader                           // nil: the system's
-	Zone       *time.Location                      // of times on pages; nil: local
-	Log        *slog.Logger                        // nil: silence
+	PolicyFile func() (text, digest string, err error) // policy.yaml as it lies on disk; nil: not shown
+	Health     func(ctx context.Context) []Finding     // what doctor would say; nil: nothing
+	Now        func() time.Time                        // nil: the clock
+	Chance     io.Reader                               // nil: the system's
+	Zone       *time.Location                          // of times on pages; nil: local
+	Log        *slog.Logger                            // nil: silence
 }
 
 // Finding is one line of the health page.
@@ -92,6 +92,12 @@ func (s *Server) routes() {
 	s.page("GET /asks/{ask}", s.ask)
 	s.post("POST /asks/{ask}/deny", s.deny)
 	s.post("POST /asks/{ask}/open", s.open)
+	s.page("GET /tasks", s.tasks)
+	s.page("GET /tasks/{task}", s.task)
+	s.page("GET /tasks/{task}/evidence", s.evidence)
+	s.page("GET /contacts", s.contacts)
+	s.page("GET /policy", s.policy)
+	s.page("GET /health", s.health)
 	s.page("GET /events", s.events)
 	s.post("POST /logout", s.logout)
 }

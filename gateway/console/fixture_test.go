@@ -233,9 +233,11 @@ func (o *owner) open() {
 	ls, port, err := console.Listen(0)
 	must(o.t, err)
 	o.s = console.New(console.Config{Gateway: o.g, Port: port, Now: o.now.Now,
-		PolicyFile: func() (string, error) {
+		PolicyFile: func() (string, string, error) {
 			b, err := os.ReadFile(filepath.Join(o.home.Dir, "policy.yaml"))
-			return string(b), err
+			must(o.t, err)
+			p, err := o.home.Policy()
+			return string(b), p.Digest().String(), err
 		},
 		Health: func(context.Context) []console.Finding {
 			return []console.Finding{{What: "owner key", Text: "sealed", OK: true}}

@@ -26,7 +26,7 @@ var staticFiles embed.FS
 var templates = parse()
 
 func parse() map[string]*template.Template {
-	shared := template.Must(template.New("frame.html").Funcs(template.FuncMap{"show": show, "size": size}).
+	shared := template.Must(template.New("frame.html").Funcs(template.FuncMap{"show": show}).
 		ParseFS(pageFiles, "pages/frame.html", "pages/card.html", "pages/allow.html"))
 	out := map[string]*template.Template{}
 	names, err := pageFiles.ReadDir("pages")
@@ -46,18 +46,6 @@ func parse() map[string]*template.Template {
 
 // show is a text of others on one line, with what cannot be seen spelled out (M8).
 func show(text any) string { return manifest.Display(fmt.Sprint(text), 500) }
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	f, unit := float64(n), 0
-	for ; f >= 1000 && unit < 3; unit++ {
-		f /= 1000
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, []string{"", "kB", "MB", "GB"}[unit])
-}
 
 // frame is what every page is given.
 type frame struct {

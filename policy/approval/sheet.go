@@ -60,3 +60,9 @@ func (a Ask) Sheet(at time.Time, loc *time.Location) Sheet {
 func ours(a Ask) bool { return a.Side == manifest.Requester && a.Gate != manifest.DeliveryGate }
 
 func when(t time.Time, loc *time.Location) string { return t.In(loc).Format("Mon 2 Jan 15:04 MST") }
+
+// Figure, Span and Size write numbers, lengths of time and bytes as cards do:
+// 200k, 23 h 58 m, 49.1 kB.
+func Figure(n int64) string       { return count(n) }
+func Span(d time.Duration) string { return span(d) }
+func Size(n int64) string         { return size(n) }

@@ -122,6 +122,8 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 	} else {
 		a.print("Sealbridge gateway of %s   relay %s   ^C stops it; the relay keeps mail for 14 days\n", c.DisplayName, c.Relay.Endpoint)
 	}
+	notifySystemd("READY=1")
+	defer notifySystemd("STOPPING=1")
 	if left := time.Until(c.ExpiresAt.Time()); left < 14*24*time.Hour {
 		a.note("sealbridge: warning: the agent's certificate ends %s", c.ExpiresAt)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sealbridge/examples"
 	"sealbridge/manifest"
 	"sealbridge/relay/server"
 	"sealbridge/signing"
@@ -16,7 +17,7 @@ import (
 func relayAdminCommands(a *app, f *relayFlags) []*cobra.Command {
 	return []*cobra.Command{
 		relayAdmit(a, f), relayMembers(a, f), relayBan(a, f), relayForget(a, f), relayTrace(a, f), relayInfo(a, f), relayDrain(a, f),
-		relayBackup(a, f), relayRestore(a, f),
+		relayBackup(a, f), relayRestore(a, f), relayAlerts(a),
 	}
 }
 
@@ -230,5 +231,22 @@ func relayDrain(a *app, f *relayFlags) *cobra.Command {
 			a.print("draining\n")
 			return nil
 		}),
+	}
+}
+
+func relayAlerts(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "alerts",
+		Short:   "print five alerts as Prometheus rules",
+		Example: "  sealbridge relay alerts > /etc/prometheus/rules/sealbridge.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b, err := examples.Files.ReadFile("relay/alerts.yaml")
+			if err == nil && a.json {
+				return a.emit(map[string]string{"rules": string(b)})
+			}
+			a.print("%s", b)
+			return err
+		},
 	}
 }

@@ -81,7 +81,7 @@ func New(c policy.Case, d policy.Decision, x Terms) (Ask, error) {
 		TaskID: m.TaskID, ManifestDigest: c.Event.ManifestDigest, ContractDigest: g.Contract,
 		Subject: subject, SubjectDigest: g.Subject,
 		From:     Party{Name: orText(x.Contact, c.Contact.Name, "a contact"), OwnerDid: otherOwner(m, g.Side), Confirmed: x.Confirmed, Finished: x.Finished},
-		Presence: g.Presence, Approvers: g.Who, Need: int64(g.Need), StepUp: g.StepUp,
+		Presence: g.Presence, Approvers: g.Who, ApproverKeys: g.Keys, Need: int64(g.Need), StepUp: g.StepUp,
 		PolicyDigest: x.Policy, Because: because(d, x.Because),
 		Ends: m.Deadline, At: at, Until: until(at, g.Until, m.Deadline),
 		Nonce: base64.RawURLEncoding.EncodeToString(x.Nonce[:]),

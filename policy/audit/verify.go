@@ -98,6 +98,7 @@ type audit struct {
 	events   []*event // that were applied, in the order of replay
 	consents map[signing.Digest]consent
 	asks     map[signing.Digest]*document
+	votes    map[signing.Digest][]manifest.Verified // by the digest of their ask
 	sealer   manifest.Role
 	sealed   bool
 }

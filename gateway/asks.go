@@ -14,7 +14,8 @@ type AskView struct {
 	Task   string       `json:"task"`
 	At     time.Time    `json:"at"`
 	Closed time.Time    `json:"closed"`
-	Why    string       `json:"why,omitempty"` // of a no, the person's words; else what took the ask away
+	Why    string       `json:"why,omitempty"`   // of a no, the person's words; else what took the ask away
+	Votes  int64        `json:"votes,omitempty"` // yeses so far of an open ask that needs several (G5)
 }
 
 // Asks lists what waits for a person; all says also what was settled.
@@ -27,7 +28,7 @@ func (g *Gateway) Asks(ctx context.Context, by Caller, all bool) (out []AskView,
 		rows, err := t.askRows(all)
 		for _, r := range rows {
 			if state := r.stateAt(t.now); all || state == approval.Waiting {
-				out = append(out, AskView{r.Ask, string(state), r.Ask.TaskID.String(), r.At, r.Closed, r.Why})
+				out = append(out, AskView{r.Ask, string(state), r.Ask.TaskID.String(), r.At, r.Closed, r.Why, approval.Yeses(r.Ask, t.votes(r), t.now)})
 			}
 		}
 		return err

@@ -68,6 +68,8 @@ type Decided struct {
 	State   string `json:"state"`
 	Outcome string `json:"outcome"` // what was said because of it: proposed, accepted, …
 	Task    string `json:"task"`
+	Votes   int64  `json:"votes,omitempty"` // while it stays open: yeses so far, and how many it needs (G5)
+	Need    int64  `json:"need,omitempty"`
 }
 
 // DecideGate takes a person's decision. The deciding yes and the record of what
@@ -113,14 +115,15 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision, why string)
 	if err := approval.Counts(r.Ask, v, t.now); err != nil {
 		return out, err
 	}
-	state, consent := approval.Settle(r.Ask, []manifest.Verified{v}, t.now)
-	if state == approval.Waiting {
-		return out, spec.Refuse(spec.GateOpen, "", "more people have to say yes")
-	}
-	r.Decision, r.Consent = v.Wire(), consent
+	votes := append(t.votes(r), v)
+	state, consent := approval.Settle(r.Ask, votes, t.now)
 	if err := t.append(recDecision, r.Task, v.Wire().Bytes()); err != nil {
 		return out, err
 	}
+	if state == approval.Waiting {
+		return t.vote(r, votes)
+	}
+	r.Decision, r.Consent = v.Wire(), consent
 	if state != approval.Denied {
 		why = ""
 	}

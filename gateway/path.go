@@ -202,7 +202,7 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 	}
 	var out []policy.Consent
 	for _, r := range rows {
-		if r.V.State == stateAllowed && !r.V.Used {
+		if r.V.State == stateAllowed && !r.V.Used && t.stands(r.V) {
 			out = append(out, r.V.Consent)
 		}
 	}
@@ -212,6 +212,9 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 			return nil, spec.At("/body/decision", err)
 		}
 		v, err := t.trust.Admit(s, t.now)
+		if spec.ReasonOf(err) == spec.CertificateExpired { // first seen too late, and it does not get better: no gap to wait for (T1)
+			err = spec.Refuse(spec.Expired, "/certificateDigest", "I5: the approver's certificate ran out")
+		}
 		if err != nil {
 			return nil, spec.At("/body/decision", err)
 		}

@@ -87,6 +87,7 @@ type askRow struct {
 	Task     string         `json:"task"` // key of the task
 	Kind     manifest.Kind  `json:"kind"` // what is said after a yes
 	State    string         `json:"state"`
+	Votes    []jcs.Value    `json:"votes,omitempty"` // yeses that are not enough yet (G5)
 	Decision jcs.Value      `json:"decision"`
 	Consent  policy.Consent `json:"consent"`
 	Used     bool           `json:"used"` // the yes was spent in the step of its act (G6)

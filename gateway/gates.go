@@ -58,8 +58,9 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 
 // Answer is a person's signed decision, as it enters by the people's door.
 type Answer struct {
-	Decision string `json:"decision"`         // the signed gate-decision, canonical
-	Reason   string `json:"reason,omitempty"` // of a no: what the other side is told
+	Decision string `json:"decision"`          // the signed gate-decision, canonical
+	Reason   string `json:"reason,omitempty"`  // of a no: what the other side is told
+	Channel  string `json:"channel,omitempty"` // the event of another system that the owner's key signed for (J7): kept here, sent to nobody
 }
 
 // Decided says what an answer came to.
@@ -94,7 +95,9 @@ func (g *Gateway) DecideGate(ctx context.Context, by Caller, in Answer) (out Dec
 		if v.Owner() != g.Owner {
 			return spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: our own owner")
 		}
-		out, err = t.decide(v, d, in.Reason)
+		if out, err = t.decide(v, d, in.Reason); err == nil && in.Channel != "" {
+			err = t.answeredIn(d, in.Channel)
+		}
 		return err
 	})
 	return out, err

@@ -23,6 +23,7 @@ const (
 	recDecision = "decision"
 	recAck      = "ack"     // the other side's acknowledgements of a task
 	recReceipt  = "receipt" // the relay's custody receipts
+	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
 )
 
@@ -55,6 +56,7 @@ type taskRow struct {
 	Files    []string         `json:"files"`    // paths that a person or an agent named
 	Named    bool             `json:"named"`    // a person named them
 	Claimed  bool             `json:"claimed"`  // the draft said that a claimed isolation is enough
+	Chosen   []string         `json:"chosen"`   // what another system did not say and we chose (J6)
 
 	PeerHas       *manifest.Head     `json:"peerHas"`  // our newest event that the other side acknowledged
 	PeerHead      *manifest.Head     `json:"peerHead"` // its own newest, as it said

@@ -27,6 +27,7 @@ type Terms struct {
 	Last     *manifest.TaskManifest // the last contract with this contact that got a yes on this side
 	Delivery *manifest.Delivery     // DELIVERY_ACCEPT: the delivery itself
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
+	Chosen   []string               // what another system left open and this gateway chose (J6)
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 }
 

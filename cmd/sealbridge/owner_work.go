@@ -378,8 +378,15 @@ func receiptCommand(a *app) *cobra.Command {
 }
 
 func exportCommand(a *app) *cobra.Command {
-	var file string
-	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task", Example: "  sealbridge export QW7F -o bundle.json", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	var file, as string
+	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task, or the task in another system's words", Example: "  sealbridge export QW7F -o bundle.json\n  sealbridge export QW7F --as chips-task", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		switch as {
+		case "":
+		case "chips-task", "chips-approval", "prickle-packet":
+			return a.exportAs(c, as, args[0], file)
+		default:
+			return usage("--as chips-task, chips-approval (of an ask) or prickle-packet")
+		}
 		_, cl, err := a.client()
 		if err != nil {
 			return err
@@ -402,5 +409,6 @@ func exportCommand(a *app) *cobra.Command {
 		return nil
 	}}
 	c.Flags().StringVarP(&file, "out", "o", "", "the file; - for stdout")
+	c.Flags().StringVar(&as, "as", "", "chips-task, chips-approval (of an ask) or prickle-packet")
 	return c
 }

@@ -28,6 +28,21 @@ type Config struct {
 	Notify     []Notify         `yaml:"notify,omitempty"`
 	Keep       Keep             `yaml:"keep,omitempty"`
 	Console    Console          `yaml:"console,omitempty"`
+	Chips      *Chips           `yaml:"chips,omitempty"`
+}
+
+// Chips says who is who in one Chips workspace (spec/bridge.md).
+type Chips struct {
+	Workspace string                `yaml:"workspace"`
+	Lead      string                `yaml:"lead"`
+	Owner     string                `yaml:"owner"`
+	Contacts  map[string]string     `yaml:"contacts,omitempty"` // participant -> our name of a contact
+	Locals    []string              `yaml:"locals,omitempty"`
+	Worker    string                `yaml:"worker,omitempty"`
+	Autonomy  int64                 `yaml:"autonomy,omitempty"`
+	Deadline  string                `yaml:"deadline,omitempty"` // where a task has none
+	Budget    manifest.DraftBudget  `yaml:"budget,omitempty"`
+	Sandbox   manifest.DraftSandbox `yaml:"sandbox,omitempty"`
 }
 
 // Console is the owner's page in a browser, on loopback.

@@ -44,6 +44,7 @@ var (
 	Decide        = Op[gateway.Answer, gateway.Decided]{"decide", (*gateway.Gateway).DecideGate}
 	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
 	Login         = Op[gateway.None, gateway.Login]{"login", (*gateway.Gateway).Login}
+	Contract      = Op[gateway.Ref, gateway.Contracted]{"contract", (*gateway.Gateway).Contract}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -78,6 +79,7 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Decide)
 	row(mux, g, Deny)
 	row(mux, g, Login)
+	row(mux, g, Contract)
 	row(mux, g, Export)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {

@@ -100,7 +100,7 @@ func TestAChipsTaskIsTakenAtOnceAndOnce(t *testing.T) { // J2, J8, J9
 	if theirs, err := ben.g.Contract(context.Background(), gateway.Owner, gateway.Ref{Task: first.Task}); err != nil || theirs.Accepted || !theirs.Sidecar.IsZero() {
 		t.Errorf("Ben holds %+v, %v", theirs, err)
 	}
-	shown := approval.View(got.Ask) + got.Ask.Subject.String()
+	shown := approval.View(got.Ask, 80) + got.Ask.Subject.String()
 	for _, inside := range []string{"lane_", "evt_", "ws_", "usr_", "hrn_", "att_", "../"} {
 		if strings.Contains(shown, inside) {
 			t.Errorf("%q left Ann's gateway", inside)

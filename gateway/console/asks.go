@@ -12,6 +12,7 @@ import (
 	"sealbridge/gateway"
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -33,6 +34,15 @@ type card struct {
 }
 
 type file struct{ Name, Shown, Digest, Type, Size string }
+
+// Brief is the digest as cards write it.
+func (f file) Brief() string {
+	d, err := signing.ParseDigest(f.Digest)
+	if err != nil {
+		return ""
+	}
+	return d.Short()
+}
 
 func (s *Server) card(v *visit, a gateway.AskView) card {
 	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Confirmed: a.Ask.From.Confirmed,

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"sealbridge/gateway"
+	"sealbridge/gateway/console"
 	"sealbridge/manifest"
 	"sealbridge/spec"
 )
@@ -192,4 +195,57 @@ func TestWithoutAConsoleThereIsNoLink(t *testing.T) {
 	}
 	ann.now.forward(2 * time.Minute)
 	ann.link()
+}
+
+func TestThePortIsTakenWhole(t *testing.T) { // both addresses that localhost can mean, or none
+	ls, at, err := console.Listen(0)
+	must(t, err)
+	for _, l := range ls {
+		if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+			t.Errorf("listens on %s", l.Addr())
+		}
+	}
+	if _, _, err := console.Listen(at); spec.ReasonOf(err) != spec.Unavailable {
+		t.Errorf("a port that is taken: %v, want unavailable", err)
+	}
+	last := ls[len(ls)-1]
+	for _, l := range ls[:len(ls)-1] {
+		l.Close()
+	}
+	if _, _, err := console.Listen(at); spec.ReasonOf(err) != spec.Unavailable {
+		t.Errorf("with %s taken: %v, want unavailable", last.Addr(), err)
+	}
+	last.Close()
+}
+
+func TestALivePageNeedsASessionAndAPlace(t *testing.T) {
+	ann, _ := owners(t)
+	ann.open()
+	b := ann.loggedIn()
+	if res, _ := ann.browser().get("/events?after=1"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a session: %s, want 401", res.Status)
+	}
+	for _, q := range []string{"", "?after=0", "?after=-1", "?after=x", "?after=99999999999999999999"} {
+		if res, _ := b.get("/events" + q); res.StatusCode != http.StatusBadRequest {
+			t.Errorf("after %q: %s, want 400", q, res.Status)
+		}
+	}
+	streams := 0
+	for ; streams < 40; streams++ {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, ann.s.Origin()+"/events?after=1", nil)
+		must(t, err)
+		res, err := b.c.Do(r)
+		must(t, err)
+		defer res.Body.Close()
+		if res.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		first := make([]byte, len("event: moved\n"))
+		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "event: moved\n" {
+			t.Fatalf("%q, %v", first, err)
+		}
+	}
+	if streams != 32 {
+		t.Errorf("%d live pages at once, want 32", streams)
+	}
 }

@@ -189,14 +189,25 @@ var manifestStart = []byte(`{"budget":`)
 // OpenValue is Open for a value that is canonical already, such as a document inside another.
 func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) { return open(v, false, k) }
 
-// open reads v; measured says that it is within the limits of a manifest.
-func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
-	if v.Kind() != '{' {
-		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
-	}
+// OpenWords is OpenValue and [Blocks] with the arithmetic done once.
+func OpenWords(v jcs.Value, k *signing.Keys) (Signed, []BlockWord, error) {
 	t := top(v)
 	words := t.blocks(v, k)
-	if len(words) == 0 {
+	s, err := t.open(v, words, false, k)
+	return s, words, err
+}
+
+// open reads v; measured says that it is within the limits of a manifest.
+func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
+	t := top(v)
+	return t.open(v, t.blocks(v, k), measured, k)
+}
+
+func (t *members) open(v jcs.Value, words []BlockWord, measured bool, k *signing.Keys) (Signed, error) {
+	switch {
+	case v.Kind() != '{':
+		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
+	case len(words) == 0:
 		return Signed{}, spec.Refuse(spec.Malformed, "/signature", "missing")
 	}
 	s := Signed{wire: v}

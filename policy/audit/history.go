@@ -149,7 +149,7 @@ func (a *audit) decisions() {
 
 func (a *audit) decisionInside(d *document, v jcs.Value) {
 	const path = "/body/decision"
-	s, err := manifest.OpenValue(v, nil)
+	s, err := manifest.OpenValue(v, a.keys)
 	if err != nil {
 		a.wrong(d, path, err)
 		return

@@ -139,8 +139,9 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision, why string)
 
 // Denial is a no as the owner's command says it.
 type Denial struct {
-	Ask    string `json:"ask"`
-	Reason string `json:"reason,omitempty"` // what the other side is told
+	Ask    string             `json:"ask"`
+	Reason string             `json:"reason,omitempty"` // what the other side is told
+	Set    []manifest.Setting `json:"set,omitempty"`    // the terms under which it would be a yes: a counter-proposal (G7)
 }
 
 // DenyGate settles an ask with a no. It needs no signature: a no takes nothing
@@ -160,6 +161,11 @@ func (g *Gateway) DenyGate(ctx context.Context, by Caller, in Denial) (out Decid
 		}
 		if err := r.closed(t.now); err != nil {
 			return err
+		}
+		if len(in.Set) > 0 {
+			if r.Counter, err = counterTo(r.Ask, in.Set, t.now); err != nil {
+				return err
+			}
 		}
 		if err := t.close(&r, approval.Denied, cut(in.Reason, 1000)); err != nil {
 			return err

@@ -161,6 +161,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.dealt(*row, v); err != nil {
 		return err
 	}
+	if err := t.countered(row, v); err != nil {
+		return err
+	}
 	if err := t.putRow(*row); err != nil {
 		return err
 	}

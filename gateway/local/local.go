@@ -45,6 +45,8 @@ var (
 	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
 	Login         = Op[gateway.None, gateway.Login]{"login", (*gateway.Gateway).Login}
 	Contract      = Op[gateway.Ref, gateway.Contracted]{"contract", (*gateway.Gateway).Contract}
+	Counter       = Op[gateway.TakeUp, gateway.Proposed]{"counter", (*gateway.Gateway).TakeUpCounter}
+	Counters      = Op[gateway.None, []gateway.TaskView]{"counters", (*gateway.Gateway).Counters}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -78,6 +80,8 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Asks)
 	row(mux, g, Decide)
 	row(mux, g, Deny)
+	row(mux, g, Counter)
+	row(mux, g, Counters)
 	row(mux, g, Login)
 	row(mux, g, Contract)
 	row(mux, g, Export)

@@ -113,7 +113,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	})
 	wg.Go(func() { watchRules(ctx, h, g, log) })
-	a.console(ctx, &wg, h, g, log, port)
+	page := a.console(ctx, &wg, h, g, log, port)
 	c := h.Certified()
 	if a.json {
 		if err := a.emit(identityOf(h)); err != nil {
@@ -121,6 +121,9 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	} else {
 		a.print("Sealbridge gateway of %s   relay %s   ^C stops it; the relay keeps mail for 14 days\n", c.DisplayName, c.Relay.Endpoint)
+		if page != "" {
+			a.print("  your page  %s   `sealbridge console` opens it\n", page)
+		}
 	}
 	notifySystemd("READY=1")
 	defer notifySystemd("STOPPING=1")

@@ -107,6 +107,27 @@ func TestNoAnswerCanBeFramedStoredOrScripted(t *testing.T) {
 	}
 }
 
+func TestAnotherPageCanOnlyLinkHere(t *testing.T) {
+	ann, _ := owners(t)
+	ann.open()
+	b := ann.loggedIn()
+	from := func(site, mode, dest string) []func(*http.Request) {
+		return []func(*http.Request){set("Sec-Fetch-Site", site), set("Sec-Fetch-Mode", mode), set("Sec-Fetch-Dest", dest)}
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		for _, as := range [][2]string{{"navigate", "iframe"}, {"navigate", "object"}, {"no-cors", "image"}, {"no-cors", "script"}, {"cors", "empty"}, {"websocket", "websocket"}, {"", ""}} {
+			for _, path := range []string{"/", "/static/console.js", "/events?after=1"} {
+				if res, _ := b.get(path, from(site, as[0], as[1])...); res.StatusCode != http.StatusForbidden {
+					t.Errorf("%s as %v of a %s page: %s, want 403", path, as, site, res.Status)
+				}
+			}
+		}
+		if res, _ := b.get("/", from(site, "navigate", "document")...); res.StatusCode != http.StatusOK {
+			t.Errorf("a link on a %s page: %s", site, res.Status)
+		}
+	}
+}
+
 func TestALoginLinkOpensTheConsoleOnce(t *testing.T) { // G9
 	ann, _ := owners(t)
 	ann.open()
@@ -115,7 +136,7 @@ func TestALoginLinkOpensTheConsoleOnce(t *testing.T) { // G9
 		"another site's link": set("Sec-Fetch-Site", "cross-site"), "another port's link": set("Sec-Fetch-Site", "same-site"), "a fetch ahead": set("Sec-Purpose", "prefetch"),
 	} {
 		b := ann.browser()
-		if res, _ := b.get(link, change); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
+		if res, _ := b.get(link, set("Sec-Fetch-Mode", "navigate"), set("Sec-Fetch-Dest", "document"), change); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
 			t.Errorf("%s: %s, %v", what, res.Status, res.Cookies())
 		}
 	}

@@ -236,6 +236,7 @@ func LineOf(path, pointer string) string {
 func configText(n New) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, relayAddress(n.Relay))
+	b.WriteString("# console: {port: 7811}   the owner's page, http://localhost:7811; fixed, because passkeys are bound to it; {off: true} for none\n")
 	b.WriteString("# agents work for others, one boxed process a task: sealbridge agent add NAME -- COMMAND…\n")
 	names := make([]string, 0, len(n.Agents))
 	for name := range n.Agents {

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"sort"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
+	"sealbridge/policy/audit"
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
@@ -73,15 +75,11 @@ func callOf(by Caller, in Proposal, peer signing.DID, refs []manifest.ArtifactRe
 	if len(in.ID) > maxCallID {
 		return c, spec.Refuse(spec.TooLarge, "/id", "64 characters")
 	}
-	draft := in.Draft
-	if in.Bridged != nil {
-		draft = pinned(draft)
-	}
 	raw, err := json.Marshal(struct {
 		To    signing.DID            `json:"to"`
 		Draft manifest.Draft         `json:"draft"`
 		Files []manifest.ArtifactRef `json:"files"`
-	}{peer, draft, refs})
+	}{peer, in.Draft, refs})
 	if err != nil {
 		return c, &spec.Error{Reason: spec.Malformed, Err: err}
 	}
@@ -324,4 +322,46 @@ func (g *Gateway) Wishes(ctx context.Context, by Caller, clear bool) (out []Wish
 	}
 	sort.Slice(out, func(i, k int) bool { return out[i].At.Before(out[k].At) })
 	return out, err
+}
+
+// Evidence is a bundle to be read, or a task of the caller's.
+type Evidence struct{ Task, Bundle string }
+
+// VerifyEvidence replays a bundle, or the caller's own task as it would be
+// exported, with the owners that a person confirmed as known. The report
+// leaves, the bundle does not (G9).
+func (g *Gateway) VerifyEvidence(ctx context.Context, by Caller, in Evidence) (out audit.Report, err error) {
+	known := map[signing.DID]audit.Known{}
+	err = g.view(ctx, func(t *turn) error {
+		for owner, c := range t.trust.Contacts {
+			switch {
+			case owner == g.Owner:
+				known[owner] = audit.Known{Name: "this gateway's owner", Learned: "this home"}
+			case c.Confirmed:
+				known[owner] = audit.Known{Name: c.Name, Learned: "six words compared"}
+			}
+		}
+		if in.Task == "" {
+			return nil
+		}
+		row, err := t.find(by, in.Task)
+		if err == nil {
+			in.Bundle, err = t.bundle(row)
+		}
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	return audit.Verify(strings.NewReader(in.Bundle), audit.Options{Trust: known})
+}
+
+// CardURL is where a person opens an ask in the console; "" where none runs. It shows, it never decides (G9).
+func (g *Gateway) CardURL(ask string) string {
+	g.logins.mu.Lock()
+	defer g.logins.mu.Unlock()
+	if g.logins.at == "" {
+		return ""
+	}
+	return g.logins.at + "/asks/" + ask
 }

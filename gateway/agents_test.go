@@ -183,18 +183,18 @@ func TestAnAgentHearsWhatHappensAndGetsTheResultAfterTheYes(t *testing.T) { // G
 	}
 	ann.allow(manifest.ContractGate)
 	ben.allow(manifest.ContractGate)
-	last, place := gateway.AgentTask{}, in.Next
+	last, place := gateway.AgentTask{}, gateway.Mentions{After: in.Next, Mark: in.Mark, Limit: 9}
 	hear := func(until func() bool) {
 		t.Helper()
 		for !until() {
-			got, err := ann.g.Mentions(ctx, claude, gateway.Mentions{After: place, Limit: 9})
-			if err != nil || len(got.Tasks) != 1 || got.Next <= place {
+			got, err := ann.g.Mentions(ctx, claude, place)
+			if err != nil || len(got.Tasks) != 1 || got.Next <= place.After {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if again, err := ann.g.Mentions(ctx, claude, gateway.Mentions{After: place, Limit: 9}); err != nil || len(again.Tasks) != 1 {
+			if again, err := ann.g.Mentions(ctx, claude, place); err != nil || len(again.Tasks) != 1 {
 				t.Fatalf("asked from the same place: %v, %v", again, err)
 			}
-			last, place = got.Tasks[0], got.Next
+			last, place.After, place.Mark = got.Tasks[0], got.Next, got.Mark
 		}
 	}
 	hear(func() bool { return strings.Contains(last.Waiting, "delivery") })
@@ -218,11 +218,18 @@ func TestAnAgentHearsWhatHappensAndGetsTheResultAfterTheYes(t *testing.T) { // G
 	}
 	quiet, stop := context.WithCancel(ctx)
 	stop()
-	if got, err := ann.g.Mentions(quiet, claude, gateway.Mentions{After: ann.journal.Head(), Limit: 9}); err != nil || len(got.Tasks) != 0 {
+	here, err := ann.g.Place(ctx, claude, gateway.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := gateway.Mentions{After: here.Next, Mark: here.Mark, Limit: 9}
+	if got, err := ann.g.Mentions(quiet, claude, now); err != nil || len(got.Tasks) != 0 {
 		t.Errorf("nothing happened: %v, %v", got, err)
 	}
-	if _, err := ann.g.Mentions(ctx, claude, gateway.Mentions{After: ann.journal.Head() + 9, Limit: 9}); spec.ReasonOf(err) != spec.Stale {
-		t.Errorf("a place of another journal: %v, want stale", err)
+	for _, in := range []gateway.Mentions{{After: ann.journal.Head() + 9, Mark: now.Mark, Limit: 9}, {After: now.After, Mark: "000000000000", Limit: 9}, {After: now.After - 1, Mark: now.Mark, Limit: 9}} {
+		if _, err := ann.g.Mentions(ctx, claude, in); spec.ReasonOf(err) != spec.Stale {
+			t.Errorf("a place of another journal: %v, want stale", err)
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"sealbridge/spec"
 )
 
+// Seq is a place in the journal, for doors that do not know the journal.
+type Seq = journal.Seq
+
 // AgentTask is a task as its agent may see it. A worker's agent sees what is
 // asked of it once its owner said yes (G13); a requester's agent sees a
 // delivery once it was released (G14). Theirs are words of the other side (M9).
@@ -28,7 +31,8 @@ type AgentTask struct {
 	Inputs     []manifest.ArtifactRef
 	Output     jcs.Value // JSON Schema of the result
 	Limits     manifest.Meters
-	Checkpoint string // the worker's newest
+	Used       *manifest.Meters // as the worker states it; nil before it said so
+	Checkpoint string           // the worker's newest
 	Delivery   *AgentDelivery
 	Reason     string // why it ended, or came back
 	ByPerson   bool   // our owner decided on the delivery
@@ -68,8 +72,10 @@ func (t *turn) agentTask(row taskRow) (v AgentTask, err error) {
 		return v, err
 	}
 	v.Created, v.Updated = row.At, row.At
-	if n := len(recs); n > 0 {
-		v.Seq, v.Updated = recs[n-1].Seq, recs[n-1].At
+	for _, r := range recs {
+		if telling(r) {
+			v.Seq, v.Updated = r.Seq, r.At
+		}
 	}
 	m := row.Task.Manifest()
 	if row.Task.IsZero() {
@@ -80,6 +86,9 @@ func (t *turn) agentTask(row taskRow) (v AgentTask, err error) {
 	v.Type, v.Limits = m.Task.TaskType, m.Budget.Limits()
 	if !row.Task.IsZero() {
 		v.Limits = row.Task.Limits()
+	}
+	if u := row.Task.Usage(); u != nil {
+		v.Used = &u.Meters
 	}
 	if row.Role == manifest.Requester || row.Task.Accepted() != nil {
 		v.Goal, v.Criteria, v.Inputs, v.Output = m.Task.Description, m.Task.AcceptanceCriteria, m.IO.InputArtifacts, m.IO.OutputSchema
@@ -183,6 +192,7 @@ func (t *turn) mine(by Caller, ended bool) (keys []string, err error) {
 // Mentions asks what happened in an agent's own tasks after a place.
 type Mentions struct {
 	After journal.Seq
+	Mark  string // of the place, as it was given; "" where After is 0
 	With  string // only with this contact; "" with anybody
 	Limit int    // tasks in one answer
 }
@@ -193,6 +203,7 @@ type Mentions struct {
 type Mentioned struct {
 	Tasks []AgentTask
 	Next  journal.Seq
+	Mark  string // of Next: a journal put back from a backup goes on otherwise, and there it is another
 }
 
 const (
@@ -201,8 +212,8 @@ const (
 )
 
 // Mentions answers at once with what happened after a place, or waits for it
-// until ctx ends: then there are no tasks, and that is no error. A place past
-// our newest record is another journal's.
+// until ctx ends: then there are no tasks, and that is no error. A place that
+// this journal has not reached, or reached with another record, is stale.
 func (g *Gateway) Mentions(ctx context.Context, by Caller, in Mentions) (out Mentioned, err error) {
 	if err := by.agent(); err != nil {
 		return out, err
@@ -210,11 +221,16 @@ func (g *Gateway) Mentions(ctx context.Context, by Caller, in Mentions) (out Men
 	if in.After > g.Journal.Head() {
 		return out, spec.Refuse(spec.Stale, "/cursor", "a place that this gateway has not reached")
 	}
-	out.Next = in.After
+	out.Next, out.Mark = in.After, in.Mark
 	for {
 		more := false
 		err := g.view(context.WithoutCancel(ctx), func(t *turn) (err error) {
-			more, err = t.mentioned(by, in, &out)
+			if mark, err := t.mark(out.Next); err != nil || mark != out.Mark {
+				return errors.Join(err, spec.Refuse(spec.Stale, "/cursor", "a place in another journal"))
+			}
+			if more, err = t.mentioned(by, in, &out); err == nil {
+				out.Mark, err = t.mark(out.Next)
+			}
 			return err
 		})
 		if err != nil || len(out.Tasks) > 0 {
@@ -232,6 +248,21 @@ func (g *Gateway) Mentions(ctx context.Context, by Caller, in Mentions) (out Men
 	}
 }
 
+// telling says whether a record changes what an agent sees: mail that was only confirmed does not.
+func telling(r journal.Record) bool { return r.Kind != recAck && r.Kind != recReceipt }
+
+// mark names the record at a place.
+func (t *turn) mark(at journal.Seq) (string, error) {
+	if at == 0 {
+		return "", nil
+	}
+	recs, err := t.Records(at-1, 1)
+	if err != nil || len(recs) == 0 {
+		return "", err
+	}
+	return hexOf(recs[0].Digest[:6]), nil
+}
+
 // mentioned walks one page of records; what it skips is not looked at again.
 func (t *turn) mentioned(by Caller, in Mentions, out *Mentioned) (more bool, err error) {
 	recs, err := t.Records(out.Next, scanPage)
@@ -244,7 +275,7 @@ func (t *turn) mentioned(by Caller, in Mentions, out *Mentioned) (more bool, err
 			return true, nil
 		}
 		out.Next = r.Seq
-		if seen[r.Key] {
+		if seen[r.Key] || !telling(r) {
 			continue
 		}
 		seen[r.Key] = true
@@ -288,7 +319,9 @@ func (g *Gateway) Inbox(ctx context.Context, by Caller, in Mentions) (out Mentio
 				break
 			}
 			for _, r := range recs {
-				keys, at = append(keys, r.Key), r.Seq
+				if at = r.Seq; telling(r) {
+					keys = append(keys, r.Key)
+				}
 			}
 		}
 		slices.Sort(keys)
@@ -297,13 +330,24 @@ func (g *Gateway) Inbox(ctx context.Context, by Caller, in Mentions) (out Mentio
 				return err
 			}
 		}
-		return nil
+		sort.SliceStable(out.Tasks, func(i, k int) bool { return out.Tasks[i].Seq < out.Tasks[k].Seq })
+		if len(out.Tasks) > in.Limit { // the oldest first; the rest comes from the place after them
+			out.Tasks = out.Tasks[:in.Limit]
+			out.Next = out.Tasks[in.Limit-1].Seq
+		}
+		out.Mark, err = t.mark(out.Next)
+		return err
 	})
-	sort.SliceStable(out.Tasks, func(i, k int) bool { return out.Tasks[i].Seq < out.Tasks[k].Seq })
-	if len(out.Tasks) > in.Limit { // the oldest first; the rest comes from the place after them
-		out.Tasks = out.Tasks[:in.Limit]
-		out.Next = out.Tasks[in.Limit-1].Seq
+	return out, err
+}
+
+// Place is where a watcher that knows nothing yet begins: now.
+func (g *Gateway) Place(ctx context.Context, by Caller, _ None) (out Mentioned, err error) {
+	if err := by.agent(); err != nil {
+		return out, err
 	}
+	out.Next = g.Journal.Head()
+	err = g.view(ctx, func(t *turn) (err error) { out.Mark, err = t.mark(out.Next); return err })
 	return out, err
 }
 

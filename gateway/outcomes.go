@@ -60,7 +60,7 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 		row.Dropped = word
 		return "dropped", t.putRow(*row)
 	case manifest.KindAccepted:
-		return t.sayNo(row, manifest.Declined{Reason: word, Text: text, Counter: r.Counter})
+		return t.sayNo(row, manifest.Declined{Reason: word, Text: text})
 	case manifest.KindCompleted:
 		d, m := row.Task.Delivery(), row.Task.Manifest()
 		if d == nil || row.Report == nil {

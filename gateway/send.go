@@ -177,12 +177,7 @@ func (g *Gateway) doNotify(ctx context.Context, _ journal.Job) error {
 	}
 	n := 0
 	err := g.view(ctx, func(t *turn) (err error) {
-		asked, err := waiting.Count(t.Tx, "")
-		if err != nil {
-			return err
-		}
-		offered, err := counters.Count(t.Tx, "")
-		n = asked + offered
+		n, err = waiting.Count(t.Tx, "")
 		return err
 	})
 	if err != nil || n == 0 {

@@ -41,7 +41,6 @@ type TaskView struct {
 	Breach         string             `json:"breach,omitempty"`
 	Recovery       string             `json:"recovery,omitempty"`
 	Mine           bool               `json:"mine"` // whether this side acts next
-	Counter        *CounterView       `json:"counter,omitempty"`
 }
 
 // Balance is one meter.
@@ -173,9 +172,6 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 		v.Mine = v.NextActor == string(row.Role)
 		v.ManifestDigest, v.Deadline = row.Task.ManifestDigest().String(), row.Task.Deadline()
 		v.Chain = Chain{row.Task.Head(manifest.Requester), row.Task.Head(manifest.Worker), row.PeerHas}
-	}
-	if v.Counter, err = counterView(row); err != nil {
-		return v, err
 	}
 	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {
 		return v, err
@@ -456,34 +452,39 @@ func (g *Gateway) Export(ctx context.Context, by Caller, in Ref) (out Bundle, er
 	if err := by.Person(); err != nil {
 		return out, err
 	}
-	var text strings.Builder
 	err = g.view(ctx, func(t *turn) error {
 		row, err := t.find(by, in.Task)
-		if err != nil {
-			return err
+		if err == nil {
+			out.Task = row.Key.ID.String()
+			out.Text, err = t.bundle(row)
 		}
-		if row.Task.IsZero() {
-			return spec.Refuse(spec.NotFound, "", "nothing was said in this task yet")
-		}
-		out.Task = row.Key.ID.String()
-		w := audit.NewWriter(&text)
-		docs, err := t.evidence(row)
-		if err != nil {
-			return err
-		}
-		for _, d := range docs {
-			if err := w.Add(d); err != nil {
-				return err
-			}
-		}
-		heads := manifest.Heads{TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Yours: row.Task.Head(row.Role.Other()), Mine: row.Task.Head(row.Role)}
-		if err := w.Seal(heads, row.Task.Agent(row.Role.Other()), t.revocations(), g.Agent, t.now); err != nil {
-			return err
-		}
-		return w.Close()
+		return err
 	})
-	out.Text = text.String()
 	return out, err
+}
+
+// bundle is the evidence of a task as a sealed text.
+func (t *turn) bundle(row taskRow) (string, error) {
+	if row.Task.IsZero() {
+		return "", spec.Refuse(spec.NotFound, "", "nothing was said in this task yet")
+	}
+	var text strings.Builder
+	w := audit.NewWriter(&text)
+	docs, err := t.evidence(row)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range docs {
+		if err := w.Add(d); err != nil {
+			return "", err
+		}
+	}
+	heads := manifest.Heads{TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Yours: row.Task.Head(row.Role.Other()), Mine: row.Task.Head(row.Role)}
+	if err := w.Seal(heads, row.Task.Agent(row.Role.Other()), t.revocations(), t.g.Agent, t.now); err != nil {
+		return "", err
+	}
+	err = w.Close()
+	return text.String(), err
 }
 
 // evidence is every document of a task, in the order in which it can be read.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 var _ = register(agentCommand)
 
 func agentCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "agent", GroupID: "agents", Short: "agent programs that work for others", Example: "  sealbridge agent add coder -- /usr/bin/python3 /home/ben/agent.py"}
+	c := &cobra.Command{Use: "agent", GroupID: "agents", Short: "agent programs: those that work for others, and those that ask for you", Example: "  sealbridge agent add coder -- /usr/bin/python3 /home/ben/agent.py"}
 	c.AddCommand(agentAdd(a), agentTest(a), agentList(a), agentRemove(a))
 	return c
 }
@@ -33,27 +34,39 @@ func agentCommand(a *app) *cobra.Command {
 func agentAdd(a *app) *cobra.Command {
 	var readOnly []string
 	var model string
+	var asks asking
 	c := &cobra.Command{
-		Use: "add NAME -- COMMAND…", Short: "add an agent program: the task as JSON on stdin, the result as JSON on stdout", Args: cobra.MinimumNArgs(2),
-		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh",
+		Use: "add NAME -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
+		Long: "With a command: a program that works for others, the task as JSON on stdin, the result as JSON on stdout.\n" +
+			"With --client: the agent program that you talk to. It gets a token of its own, asks contacts for work by MCP and decides nothing.",
+		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add claude --client claude-code --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := home.Read(a.home)
 			if err != nil {
 				return err
 			}
 			name := args[0]
-			if err := manifest.CheckArtifactName(name); err != nil || len(name) > 40 {
+			if err := manifest.CheckArtifactName(name); err != nil || len(name) > 39 {
 				return usage("a short name of letters, digits and dashes")
+			}
+			if _, there := h.Config.Agents[name]; there {
+				return spec.Refuse(spec.Conflict, "", "an agent "+name+" is there already: sealbridge agent remove "+name)
+			}
+			if asks.client != "" {
+				if len(args) > 1 {
+					return usage("--client or a command, not both")
+				}
+				return a.addAsking(h, name, asks)
+			}
+			if len(args) < 2 {
+				return usage("a command behind --, or --client " + clientNames)
 			}
 			for i, p := range readOnly {
 				if readOnly[i], err = filepath.Abs(p); err != nil {
 					return err
 				}
 			}
-			ag := home.Agent{Kind: "exec", Command: args[1:], ReadOnly: readOnly, Model: model}
-			if _, there := h.Config.Agents[name]; there {
-				return spec.Refuse(spec.Conflict, "", "an agent "+name+" is there already: sealbridge agent remove "+name)
-			}
+			ag := home.Agent{Kind: home.KindExec, Command: args[1:], ReadOnly: readOnly, Model: model}
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
@@ -67,6 +80,7 @@ func agentAdd(a *app) *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
 	c.Flags().StringVar(&model, "model", "none", "none: no network; own: the program brings its own login and host (tokens are claimed)")
+	asks.flags(c)
 	return c
 }
 
@@ -104,6 +118,9 @@ func agentTest(a *app) *cobra.Command {
 		ag, ok := h.Config.Agents[args[0]]
 		if !ok {
 			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
+		}
+		if ag.Kind != home.KindExec {
+			return spec.Refuse(spec.NotPermitted, "", "an agent of kind mcp asks for you and runs nothing here: its client tries it")
 		}
 		dir, err := os.MkdirTemp("", "sealbridge-trial-")
 		if err != nil {
@@ -168,10 +185,15 @@ func agentList(a *app) *cobra.Command {
 		}
 		sort.Strings(names)
 		if len(names) == 0 {
-			a.print("no agent works for others: sealbridge agent add NAME -- COMMAND…\n")
+			a.print("no agents yet: sealbridge agent add NAME -- COMMAND… (works for others) or --client claude-code (asks for you)\n")
 		}
 		for _, n := range names {
-			a.print("%-12s %q\n", n, h.Config.Agents[n].Command)
+			ag := h.Config.Agents[n]
+			if ag.Kind == home.KindMCP {
+				a.print("%-12s asks for you by MCP (tools: %s)\n", n, cmp.Or(ag.Tools, "requester"))
+				continue
+			}
+			a.print("%-12s works for others: %q\n", n, ag.Command)
 		}
 		return nil
 	}}
@@ -185,6 +207,9 @@ func agentRemove(a *app) *cobra.Command {
 		}
 		if _, ok := h.Config.Agents[args[0]]; !ok {
 			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
+		}
+		if err := home.ForgetAgentToken(a.home, args[0]); err != nil { // first: whatever comes after, the token is gone
+			return err
 		}
 		if err := home.SetAgent(a.home, args[0], nil); err != nil {
 			return err

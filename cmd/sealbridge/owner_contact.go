@@ -99,7 +99,7 @@ func (a *app) invite(ctx context.Context, h *home.Home, cl *local.Client, life t
 
 func contactCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "contact", GroupID: "people", Short: "people whose gateways may reach yours", Example: "  sealbridge contact list"}
-	c.AddCommand(contactAdd(a), contactConfirm(a), contactList(a), contactChange(a, "block", "take no more from a contact"), contactChange(a, "unblock", "take from a contact again"),
+	c.AddCommand(contactAdd(a), contactConfirm(a), contactList(a), contactWishes(a), contactChange(a, "block", "take no more from a contact"), contactChange(a, "unblock", "take from a contact again"),
 		contactChange(a, "remove", "forget a contact"), contactRename(a))
 	return c
 }
@@ -246,4 +246,25 @@ func contactRename(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changed(c, gateway.ContactChange{Name: args[0], Do: "rename", To: args[1]}, "renamed")
 		}}
+}
+
+func contactWishes(a *app) *cobra.Command {
+	var done bool
+	c := &cobra.Command{Use: "wishes", Short: "list contacts that your agents asked for", Example: "  sealbridge contact wishes --done", RunE: func(c *cobra.Command, _ []string) error {
+		return query(a, c, local.Wishes, done, func(ws []gateway.Wish) error {
+			if len(ws) == 0 {
+				a.print("your agents ask for nobody\n")
+			}
+			for _, w := range ws {
+				a.print("%-12s would like a contact with %s", w.Agent, manifest.Display(w.Who, 100))
+				if w.Why != "" {
+					a.print("   ┆ %s", manifest.Display(w.Why, 300))
+				}
+				a.print("\n")
+			}
+			return nil
+		})
+	}}
+	c.Flags().BoolVar(&done, "done", false, "take them off the list")
+	return c
 }

@@ -113,7 +113,12 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	})
 	wg.Go(func() { watchRules(ctx, h, g, log) })
-	page := a.console(ctx, &wg, h, g, log, port)
+	a.console(ctx, &wg, h, g, log, port)
+	if err := a.agentsDoor(ctx, &wg, h, g, log); err != nil {
+		stop()
+		wg.Wait()
+		return err
+	}
 	c := h.Certified()
 	if a.json {
 		if err := a.emit(identityOf(h)); err != nil {
@@ -121,9 +126,6 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	} else {
 		a.print("Sealbridge gateway of %s   relay %s   ^C stops it; the relay keeps mail for 14 days\n", c.DisplayName, c.Relay.Endpoint)
-		if page != "" {
-			a.print("  your page  %s   `sealbridge console` opens it\n", page)
-		}
 	}
 	notifySystemd("READY=1")
 	defer notifySystemd("STOPPING=1")
@@ -160,6 +162,9 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 	}
 	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}
 	for name, ag := range h.Config.Agents {
+		if ag.Kind != home.KindExec { // it comes by the agents' door, with a token
+			continue
+		}
 		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model}
 	}
 	return r, nil

@@ -28,21 +28,7 @@ type Config struct {
 	Notify     []Notify         `yaml:"notify,omitempty"`
 	Keep       Keep             `yaml:"keep,omitempty"`
 	Console    Console          `yaml:"console,omitempty"`
-	Chips      *Chips           `yaml:"chips,omitempty"`
-}
-
-// Chips says who is who in one Chips workspace (spec/bridge.md).
-type Chips struct {
-	Workspace string                `yaml:"workspace"`
-	Lead      string                `yaml:"lead"`
-	Owner     string                `yaml:"owner"`
-	Contacts  map[string]string     `yaml:"contacts,omitempty"` // participant -> our name of a contact
-	Locals    []string              `yaml:"locals,omitempty"`
-	Worker    string                `yaml:"worker,omitempty"`
-	Autonomy  int64                 `yaml:"autonomy,omitempty"`
-	Deadline  string                `yaml:"deadline,omitempty"` // where a task has none
-	Budget    manifest.DraftBudget  `yaml:"budget,omitempty"`
-	Sandbox   manifest.DraftSandbox `yaml:"sandbox,omitempty"`
+	MCP        MCP              `yaml:"mcp,omitempty"`
 }
 
 // Console is the owner's page in a browser, on loopback.
@@ -51,12 +37,19 @@ type Console struct {
 	Off  bool `yaml:"off,omitempty"`
 }
 
-// Agent is one agent program: exec works for others, one boxed process a task.
+// MCP is the agents' door over HTTP, on loopback (A10).
+type MCP struct {
+	Port int `yaml:"port,omitempty"` // absent: the socket only
+}
+
+// Agent is one agent program: exec works for others, one boxed process a task;
+// mcp asks for its owner.
 type Agent struct {
-	Kind     string   `yaml:"kind"` // exec
-	Command  []string `yaml:"command"`
+	Kind     string   `yaml:"kind"` // exec or mcp
+	Command  []string `yaml:"command,omitempty"`
 	ReadOnly []string `yaml:"read_only,omitempty"` // further folders that the program needs to run
 	Model    string   `yaml:"model,omitempty"`     // own or none; none where absent
+	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent
 }
 
 // Notify is one command that is run when something waits for a person.
@@ -77,12 +70,12 @@ func readConfig(path string) (c Config, err error) {
 		return c, err
 	}
 	for name, a := range c.Agents {
-		if a.Kind != "exec" || len(a.Command) == 0 {
-			return c, spec.Refuse(spec.Malformed, "/agents/"+name, "kind: exec and a command")
+		if err := a.check("/agents/" + name); err != nil {
+			return c, err
 		}
-		if a.Model != "" && a.Model != "own" && a.Model != "none" {
-			return c, spec.Refuse(spec.Malformed, "/agents/"+name+"/model", "own or none")
-		}
+	}
+	if p := c.MCP.Port; p < 0 || p > 65535 {
+		return c, spec.Refuse(spec.Malformed, "/mcp/port", "1 to 65535; absent: no HTTP")
 	}
 	if p := c.Console.Port; p != nil && (*p < 0 || *p > 65535) {
 		return c, spec.Refuse(spec.Malformed, "/console/port", "0 to 65535")
@@ -236,8 +229,7 @@ func LineOf(path, pointer string) string {
 func configText(n New) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, relayAddress(n.Relay))
-	b.WriteString("# console: {port: 7811}   the owner's page, http://localhost:7811; fixed, because passkeys are bound to it; {off: true} for none\n")
-	b.WriteString("# agents work for others, one boxed process a task: sealbridge agent add NAME -- COMMAND…\n")
+	b.WriteString("# agents work for others, one boxed process a task (sealbridge agent add NAME -- COMMAND…),\n# or ask for you (sealbridge agent add NAME --client claude-code)\n")
 	names := make([]string, 0, len(n.Agents))
 	for name := range n.Agents {
 		names = append(names, name)

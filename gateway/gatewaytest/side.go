@@ -1,0 +1,221 @@
+// Package gatewaytest gives tests of doors two gateways that know each other:
+// real homes, journals, files and runners over a relay in memory.
+package gatewaytest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/artifact"
+	"sealbridge/gateway/home"
+	"sealbridge/gateway/journal"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+	"sealbridge/relay/relaytest"
+	"sealbridge/signing"
+)
+
+// Side is one owner's gateway.
+type Side struct {
+	Home  *home.Home
+	G     *gateway.Gateway
+	Rules gateway.Rules
+
+	t testing.TB
+}
+
+// Counter is an agent program: it counts the lines of sales.csv and writes count.csv.
+const Counter = `#!/bin/sh
+set -e
+n=$(wc -l < in/sales.csv | tr -d ' ')
+echo "lines,$n" > out/count.csv
+printf '{"output":{"lines":%s},"evidence":[{"criterion":"ac_1","text":"counted"}]}' "$n"
+`
+
+// Pair makes Ann and Ben, contacts that were confirmed on both sides. Ben's agent coder runs script.
+func Pair(t testing.TB, script string) (ann, ben *Side) {
+	t.Helper()
+	mem := relaytest.NewMemory()
+	ann, ben = start(t, mem, "Ann"), start(t, mem, "Ben")
+	path := filepath.Join(t.TempDir(), "agent.sh")
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ben.Rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", path}, ReadOnly: []string{filepath.Dir(path)}}
+	ben.Reload()
+	ben.redeem(ann.invite())
+	ben.Confirm()
+	ann.Confirm()
+	return ann, ben
+}
+
+func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
+	t.Helper()
+	at := mem.Address()
+	h, err := home.Create(filepath.Join(t.TempDir(), name), home.New{Name: name, Relay: manifest.RelayRef{Endpoint: at.URL, Did: at.DID}, Chance: rand.Reader, At: time.Now()})
+	must(t, err)
+	p, err := h.Policy()
+	must(t, err)
+	s := &Side{Home: h, Rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}, t: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	j, err := journal.Open(h.Journal())
+	must(t, err)
+	files, err := artifact.Open(h.Files())
+	must(t, err)
+	run, err := runner.New(ctx, runner.Config{Dir: h.Work()})
+	must(t, err)
+	conn := mem.Conn(h.Agent)
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("SEALBRIDGE_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("side", name)
+	}
+	s.G, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h,
+		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.Rules, Now: time.Now, Chance: rand.Reader, Log: log})
+	must(t, err)
+	done := make(chan struct{})
+	go func() { defer close(done); s.G.Run(ctx) }() //nolint:errcheck // ends with ctx
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		j.Close()
+		files.Close()
+	})
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reload puts the changed Rules in force.
+func (s *Side) Reload() { s.G.Reload(s.Rules) }
+
+// Owner is the owner's key, which is unsealed.
+func (s *Side) Owner() signing.Signer {
+	s.t.Helper()
+	k, _, err := s.Home.OwnerSigner(nil)
+	must(s.t, err)
+	return k
+}
+
+func secret(t testing.TB) string {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (s *Side) invite() string {
+	s.t.Helper()
+	id, err := manifest.ParseInviteID("inv_" + secret(s.t))
+	must(s.t, err)
+	c := s.Home.Certified()
+	v, err := manifest.Sign(&manifest.Invite{Type: "sealbridge/invite", ProtocolVersion: manifest.ProtocolVersion, InviteID: id, OwnerDid: s.Home.Owner, Relay: c.Relay,
+		Secret: secret(s.t), Ticket: secret(s.t), ExpiresAt: signing.TimeOf(time.Now().Add(time.Hour)), NextKey: c.NextKey}, s.Owner(), time.Now())
+	must(s.t, err)
+	out, err := s.G.AddInvite(context.Background(), gateway.Owner, gateway.Document{Wire: v.Wire().String()})
+	must(s.t, err)
+	return out.Token
+}
+
+func (s *Side) redeem(token string) {
+	s.t.Helper()
+	inv, _, err := manifest.ParseInviteToken(token)
+	must(s.t, err)
+	key, _, err := s.Home.BoxKey()
+	must(s.t, err)
+	v, err := manifest.Sign(&manifest.ContactRequest{Type: "sealbridge/contact-request", ProtocolVersion: manifest.ProtocolVersion, InviteID: inv.InviteID,
+		OwnerDid: s.Home.Owner, To: inv.OwnerDid, Proof: manifest.ContactProof(inv.Secret, inv.InviteID, inv.OwnerDid, s.Home.Owner),
+		Certificate: s.Home.Certificate.Wire(), BoxKey: key, At: signing.TimeOf(time.Now())}, s.Owner(), time.Now())
+	must(s.t, err)
+	_, err = s.G.AddContact(context.Background(), gateway.Owner, gateway.Redemption{Token: token, Request: v.Wire().String()})
+	must(s.t, err)
+}
+
+// Confirm compares the six words of the only contact.
+func (s *Side) Confirm() {
+	s.t.Helper()
+	var cs []gateway.ContactView
+	s.Until("a contact", func() (err error) {
+		cs, err = s.G.Contacts(context.Background(), gateway.Owner, gateway.None{})
+		if err == nil && len(cs) != 1 {
+			err = os.ErrNotExist
+		}
+		return err
+	})
+	_, err := s.G.ChangeContact(context.Background(), gateway.Owner, gateway.ContactChange{Name: cs[0].Name, Do: "confirm", Words: cs[0].Words})
+	must(s.t, err)
+}
+
+// Until tries again until there is no error.
+func (s *Side) Until(what string, try func() error) {
+	s.t.Helper()
+	late := time.After(time.Minute)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			s.t.Fatalf("%s: never %s: %v", s.Home.Certified().DisplayName, what, err)
+		}
+	}
+}
+
+// Ask waits until the owner is asked at a gate.
+func (s *Side) Ask(gate manifest.Gate) (found gateway.AskView) {
+	s.t.Helper()
+	s.Until("asked "+string(gate), func() error {
+		as, err := s.G.Asks(context.Background(), gateway.Owner, false)
+		for _, a := range as {
+			if a.Ask.Gate == gate {
+				found = a
+				return nil
+			}
+		}
+		if err == nil {
+			err = os.ErrNotExist
+		}
+		return err
+	})
+	return found
+}
+
+// Answer says yes or no at a gate, once the owner is asked.
+func (s *Side) Answer(gate manifest.Gate, verdict string) {
+	s.t.Helper()
+	d := approval.Decide(s.Ask(gate).Ask, verdict, "passphrase", time.Now())
+	v, err := manifest.Sign(&d, s.Owner(), time.Now())
+	must(s.t, err)
+	_, err = s.G.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()})
+	must(s.t, err)
+}
+
+// Allow says yes.
+func (s *Side) Allow(gate manifest.Gate) { s.t.Helper(); s.Answer(gate, approval.Allow) }
+
+// File makes a file in a new folder that is free of links.
+func File(t testing.TB, name, text string) (dir, path string) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	path = filepath.Join(dir, name)
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return dir, path
+}

@@ -1,0 +1,122 @@
+package home
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sealbridge/spec"
+)
+
+const (
+	agentsDir  = "agents"      // the SHA-256 of each agent's token, a file an agent
+	AgentsSock = "agents.sock" // of agents: another one than the people's (G9)
+
+	tokenPrefix = "sba_" // so that a token is known where it should not be
+)
+
+// AgentsSocket is the agents' socket of this home.
+func (h *Home) AgentsSocket() string { return filepath.Join(h.Dir, AgentsSock) }
+
+// NewAgentToken makes a token for an agent in place of the one it had. It is
+// not kept: only its digest is (A1).
+func NewAgentToken(dir, name string, chance io.Reader) (token string, err error) {
+	var b [32]byte
+	if _, err := io.ReadFull(chance, b[:]); err != nil {
+		return "", err
+	}
+	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	if err := os.MkdirAll(filepath.Join(dir, agentsDir), 0o700); err != nil {
+		return "", disk(err)
+	}
+	next := filepath.Join(dir, agentsDir, ".new-"+name)
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", disk(err)
+	}
+	if err := writeNew(next, []byte(tokenDigest(token)+"\n")); err != nil {
+		return "", disk(err)
+	}
+	if err := os.Rename(next, filepath.Join(dir, agentsDir, name)); err != nil {
+		return "", disk(err)
+	}
+	return token, nil
+}
+
+func tokenDigest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ForgetAgentToken ends an agent's token; one that has none stays as it is.
+func ForgetAgentToken(dir, name string) error {
+	if err := os.Remove(filepath.Join(dir, agentsDir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return disk(err)
+	}
+	return nil
+}
+
+// AgentOf finds the agent of kind mcp that a token names. It reads the files
+// each time, so that a token taken away ends at once.
+func AgentOf(dir, token string) (name string, a Agent, ok bool) {
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return "", Agent{}, false
+	}
+	want := []byte(tokenDigest(token))
+	entries, err := os.ReadDir(filepath.Join(dir, agentsDir))
+	if err != nil {
+		return "", Agent{}, false
+	}
+	for _, e := range entries {
+		have, err := os.ReadFile(filepath.Join(dir, agentsDir, e.Name()))
+		if err == nil && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(string(have))), want) == 1 {
+			name = e.Name()
+		}
+	}
+	if name == "" || strings.HasPrefix(name, ".") {
+		return "", Agent{}, false
+	}
+	c, err := readConfig(filepath.Join(dir, configName))
+	if err != nil {
+		return "", Agent{}, false
+	}
+	a, ok = c.Agents[name]
+	return name, a, ok && a.Kind == KindMCP
+}
+
+// The kinds of agents.
+const (
+	KindExec = "exec" // works for others: one boxed process a task
+	KindMCP  = "mcp"  // asks for its owner, by the agents' door
+)
+
+// check holds one agent of config.yaml.
+func (a Agent) check(path string) error {
+	switch a.Kind {
+	case KindExec:
+		if len(a.Command) == 0 {
+			return spec.Refuse(spec.Malformed, path+"/command", "a command")
+		}
+		if a.Tools != "" {
+			return spec.Refuse(spec.Malformed, path+"/tools", "only with kind: mcp")
+		}
+	case KindMCP:
+		if len(a.Command) > 0 || len(a.ReadOnly) > 0 {
+			return spec.Refuse(spec.Malformed, path+"/command", "only with kind: exec: an agent of kind mcp comes by itself")
+		}
+		if a.Tools != "" && a.Tools != "requester" && a.Tools != "worker" && a.Tools != "all" {
+			return spec.Refuse(spec.Malformed, path+"/tools", "requester, worker or all")
+		}
+	default:
+		return spec.Refuse(spec.Malformed, path+"/kind", "exec or mcp")
+	}
+	if a.Model != "" && a.Model != "own" && a.Model != "none" {
+		return spec.Refuse(spec.Malformed, path+"/model", "own or none")
+	}
+	return nil
+}

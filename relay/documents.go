@@ -168,8 +168,13 @@ func OpenHello(wire []byte, relay signing.DID, at time.Time) (h Hello, err error
 }
 
 // OpenReceipt reads a receipt of that relay. A receipt does not expire.
-func OpenReceipt(wire []byte, relay signing.DID) (r Receipt, err error) {
-	v, by, err := open(wire, typeReceipt, &r)
+func OpenReceipt(wire []byte, relay signing.DID) (Receipt, error) {
+	return OpenReceiptWith(nil, wire, relay)
+}
+
+// OpenReceiptWith is OpenReceipt for who opens many of one relay; k may be nil.
+func OpenReceiptWith(k *signing.Keys, wire []byte, relay signing.DID) (r Receipt, err error) {
+	v, by, err := openWith(k, wire, typeReceipt, &r)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -202,7 +207,11 @@ func signPayload(p jcs.Value, typ string, by signing.Signer, at time.Time) (jcs.
 }
 
 // open reads a signed document of one type: shape first, then arithmetic (D2).
-func open(wire []byte, typ string, doc any) (v jcs.Value, by signing.DID, err error) {
+func open(wire []byte, typ string, doc any) (jcs.Value, signing.DID, error) {
+	return openWith(nil, wire, typ, doc)
+}
+
+func openWith(k *signing.Keys, wire []byte, typ string, doc any) (v jcs.Value, by signing.DID, err error) {
 	if v, err = jcs.Parse(wire); err != nil {
 		return jcs.Value{}, by, err
 	}
@@ -219,7 +228,7 @@ func open(wire []byte, typ string, doc any) (v jcs.Value, by signing.DID, err er
 		return jcs.Value{}, by, err
 	}
 	c, _ := signing.ContextFor(typ)
-	if err := (*signing.Keys)(nil).Verify(payload, c, block); err != nil {
+	if err := k.Verify(payload, c, block); err != nil {
 		return jcs.Value{}, by, err
 	}
 	return v, block.SignerDid, nil

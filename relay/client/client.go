@@ -42,6 +42,7 @@ type Config struct {
 type Conn struct {
 	cfg  Config
 	self relay.Token
+	keys *signing.Keys // the relay's key signs every receipt
 	stop context.CancelFunc
 	done chan struct{}
 
@@ -82,7 +83,7 @@ func Dial(ctx context.Context, c Config) (*Conn, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	conn := &Conn{cfg: c, self: relay.TokenOf(c.Agent.DID()), done: make(chan struct{}), ready: make(chan struct{})}
+	conn := &Conn{cfg: c, self: relay.TokenOf(c.Agent.DID()), keys: signing.NewKeys(), done: make(chan struct{}), ready: make(chan struct{})}
 	pause := firstPause
 	for {
 		l, err := conn.login(ctx)

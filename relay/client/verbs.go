@@ -29,7 +29,7 @@ func (c *Conn) Put(ctx context.Context, to signing.DID, envelope []byte, ticket 
 	if err != nil {
 		return relay.Receipt{}, err
 	}
-	r, err := relay.OpenReceipt(answer, c.cfg.Address.DID)
+	r, err := relay.OpenReceiptWith(c.keys, answer, c.cfg.Address.DID)
 	if err == nil && (r.EnvelopeDigest != signing.DigestOf(envelope) || r.To != to) {
 		err = spec.Refuse(spec.BadDigest, "/envelopeDigest", "a receipt for something else (R7)")
 	}

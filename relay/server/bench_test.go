@@ -18,6 +18,7 @@ import (
 	"sealbridge/relay"
 	"sealbridge/relay/relaytest"
 	"sealbridge/relay/server"
+	"sealbridge/signing"
 )
 
 // letter is an envelope of about 6 KiB, as a manifest makes.
@@ -160,4 +161,36 @@ func BenchmarkHandOff(b *testing.B) {
 		cancel()
 		<-done
 	})
+}
+
+// BenchmarkStart is a start over 100,000 envelopes of 6 KiB that wait in 1,000
+// mailboxes: the index is read from the store.
+func BenchmarkStart(b *testing.B) {
+	const mailboxes, envelopes = 1000, 100_000
+	var to []signing.DID
+	for i := range mailboxes {
+		to = append(to, relaytest.Agent(fmt.Sprint("mailbox ", i)).DID())
+	}
+	c := config(b, fast)
+	s, err := server.Start(b.Context(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := server.Fill(s, envelopes, letter(0), func(i int) signing.DID { return to[i%mailboxes] }, ann.DID()); err != nil {
+		b.Fatal(err)
+	}
+	s.Close()
+	for b.Loop() {
+		s, err := server.Start(b.Context(), c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if n := s.Stats().Waiting; n != envelopes {
+			b.Fatalf("%d envelopes are known, want %d", n, envelopes)
+		}
+		s.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(envelopes)*float64(b.N)/b.Elapsed().Seconds(), "envelopes/s")
 }

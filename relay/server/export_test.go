@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -37,4 +39,19 @@ func Listening(s *Server) string {
 // Metrics serves what /metrics does.
 func Metrics(s *Server) http.Handler {
 	return promhttp.HandlerFor(s.metrics.reg, promhttp.HandlerOpts{})
+}
+
+// Fill stores envelopes past all checks, many at once: for benchmarks of what
+// comes after.
+func Fill(s *Server, n int, envelope []byte, to func(i int) signing.DID, from signing.DID) error {
+	var mu sync.Mutex // guards errs
+	var errs error
+	inParallel(n, 64, func(i int) {
+		if _, err := s.st.publish(relay.MailSubject(relay.TokenOf(to(i)), relay.TokenOf(from)), envelope); err != nil {
+			mu.Lock()
+			errs = errors.Join(errs, err)
+			mu.Unlock()
+		}
+	})
+	return errs
 }

@@ -172,7 +172,7 @@ func (t *turn) follow(r askRow) (said string, err error) {
 		return "", err
 	}
 	if r.State == stateAllowed {
-		fact, err := t.factOf(row, r.Kind)
+		fact, err := t.factOf(row, r)
 		if err != nil {
 			return "", err
 		}

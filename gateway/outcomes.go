@@ -59,6 +59,16 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 	case manifest.KindProposed:
 		row.Dropped = word
 		return "dropped", t.putRow(*row)
+	case manifest.KindAsked:
+		row.Change = nil
+		return "dropped", t.putRow(*row)
+	case manifest.KindAnswered:
+		f, err := t.answering(*row, r.Ask.SubjectDigest)
+		if err != nil {
+			return "", nil // nobody asks any more
+		}
+		f.Yes, f.Reason = false, word
+		return t.sayNo(row, f)
 	case manifest.KindAccepted:
 		return t.sayNo(row, manifest.Declined{Reason: word, Text: text})
 	case manifest.KindCompleted:

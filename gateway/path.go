@@ -139,6 +139,9 @@ func (t *turn) applyEvent(row *taskRow, c policy.Case, v manifest.Verified, move
 		return err
 	}
 	row.Task, row.Proposal = next, jcs.Value{}
+	if _, ok := c.Event.Body.Fact.(manifest.Asked); ok {
+		row.Change = nil
+	}
 	if err := t.move(c.Ledger, moves); err != nil {
 		return err
 	}
@@ -243,6 +246,12 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 			f.Decision = &doc
 			return f, nil
 		case manifest.Accepted:
+			f.Decision = &doc
+			return f, nil
+		case manifest.Asked:
+			f.Decision = &doc
+			return f, nil
+		case manifest.Answered:
 			f.Decision = &doc
 			return f, nil
 		case manifest.Completed:

@@ -22,6 +22,11 @@ func (t *turn) wants(row taskRow) error {
 			return err
 		}
 	}
+	if !row.Task.Ended() && !row.Task.Broken() && len(row.asked()) > 0 {
+		if err := t.owe(jobAnswer, key, nil); err != nil {
+			return err
+		}
+	}
 	for _, kind := range t.next(row) {
 		if err := t.owe(kind, key, nil); err != nil {
 			return err
@@ -95,12 +100,16 @@ func fetched(row taskRow, refs []manifest.ArtifactRef) bool {
 }
 
 // factOf makes again the intent that waited for a gate: it is derived from the row and kept nowhere else.
-func (t *turn) factOf(row taskRow, kind manifest.Kind) (manifest.Fact, error) {
-	switch kind {
+func (t *turn) factOf(row taskRow, r askRow) (manifest.Fact, error) {
+	switch r.Kind {
 	case manifest.KindProposed:
 		return t.proposal(row)
 	case manifest.KindAccepted:
 		return t.acceptance(row)
+	case manifest.KindAsked:
+		return t.asking(row)
+	case manifest.KindAnswered:
+		return t.answering(row, r.Ask.SubjectDigest)
 	case manifest.KindCompleted:
 		d := row.Task.Delivery()
 		if d == nil || row.Report == nil || row.Report.Delivery != d.Digest {

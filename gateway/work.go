@@ -33,13 +33,21 @@ func (t *turn) accept(key string) error {
 	if err == nil {
 		return nil
 	}
-	var known *spec.Error
-	if !errors.As(err, &known) || known.Reason == spec.Internal || known.Reason == spec.Unavailable {
+	known, ok := denial(err)
+	if !ok {
 		return err
 	}
 	t.g.Log.Info("declining", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
 	_, err = t.say(&row, manifest.Declined{Reason: string(known.Reason)})
 	return err
+}
+
+// denial is an answer of the law or of the owner's rules, not a fault of ours.
+func denial(err error) (known *spec.Error, ok bool) {
+	if err == nil || !errors.As(err, &known) || known.Reason == spec.Internal || known.Reason == spec.Unavailable {
+		return nil, false
+	}
+	return known, true
 }
 
 // worker is the agent that the rules name for a contact's work, or the only one there is.

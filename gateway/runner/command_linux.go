@@ -15,7 +15,10 @@ import (
 	"sealbridge/spec"
 )
 
-const canIsolate = true
+const (
+	canIsolate = true
+	canFreeze  = true
+)
 
 // insideUser is the user that an isolated program believes to be.
 const insideUser = 1000
@@ -70,17 +73,10 @@ func shown(listed []string, program ...string) []string {
 // that left the group for a session of their own. Ours cannot be among them. It
 // looks again until it finds nothing, because what is being ended may fork.
 func sweep(mark string) {
-	want := []byte("SEALBRIDGE_RUN=" + mark)
 	for range 200 {
 		found := false
-		entries, _ := os.ReadDir("/proc")
-		for _, e := range entries {
-			pid, err := strconv.Atoi(e.Name())
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-			if err == nil && bytes.Contains(env, want) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+		for _, pid := range carriers(mark, 0) {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				found = true
 			}
 		}
@@ -89,4 +85,67 @@ func sweep(mark string) {
 		}
 		time.Sleep(5 * time.Millisecond) // ending takes the kernel a moment
 	}
+}
+
+// carriers are the processes of a run: those that have its mark in their
+// environment and, where first is the first process of a namespace of its own,
+// all that live in it.
+func carriers(mark string, first int) (pids []int) {
+	want := []byte("SEALBRIDGE_RUN=" + mark)
+	space, ours := "", ""
+	if first > 0 {
+		space, _ = os.Readlink("/proc/" + strconv.Itoa(first) + "/ns/pid")
+		ours, _ = os.Readlink("/proc/self/ns/pid")
+	}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if space != "" && space != ours {
+			if in, err := os.Readlink("/proc/" + e.Name() + "/ns/pid"); err == nil && in == space {
+				pids = append(pids, pid)
+				continue
+			}
+		}
+		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, want) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// freeze stops every process of a run, also what is being started meanwhile, and
+// returns what lets them go on.
+func freeze(p *os.Process, mark string) (thaw func()) {
+	stopped := map[int]bool{}
+	for more := true; more; {
+		more = false
+		for _, pid := range append(carriers(mark, p.Pid), p.Pid) {
+			if !stopped[pid] && syscall.Kill(pid, syscall.SIGSTOP) == nil {
+				stopped[pid], more = true, true
+			}
+		}
+		for pid := range stopped { // a signal to what runs on another core takes a moment
+			for range 1000 {
+				if !running(pid) {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	return func() {
+		for pid := range stopped {
+			syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+}
+
+// running says whether a process does anything: it is there and not stopped.
+func running(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	at := bytes.LastIndexByte(stat, ')') // the name before it may hold anything
+	return err == nil && at >= 0 && len(stat) > at+2 && bytes.IndexByte([]byte("TtZX"), stat[at+2]) < 0
 }

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"sealbridge/spec"
@@ -51,6 +52,10 @@ type Command struct {
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
 	Network   bool              // the owner lets this program use the host's network
 	WallClock time.Duration
+
+	// Overrun is asked for more time when WallClock is used up, while the program
+	// stands still; 0 ends the run, and so does nil. It returns when ctx ends.
+	Overrun func(ctx context.Context) time.Duration
 
 	StdoutLimit, StderrLimit, FilesLimit int64 // bytes; 0: the default
 }
@@ -201,10 +206,9 @@ var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limi
 
 // start runs the program and everything it starts, and fills res.
 func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
-	ctx, stop := context.WithTimeoutCause(ctx, c.WallClock, errTimedOut)
-	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }}
 	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
 	stderr := &tail{limit: int(c.StderrLimit)}
 	cmd, err := command(ctx, c, res.workspace, path, isolate)
@@ -225,14 +229,19 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	if err := cmd.Start(); err != nil {
 		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
 	}
+	clock.freeze = func() func() { return freeze(cmd.Process, res.workspace.mark) }
+	var watch sync.WaitGroup
+	watch.Go(func() { clock.watch(ctx) })
 	err = cmd.Wait()
 	kill(cmd.Process)
 	if !isolate { // else the kernel has ended them all with the first
 		sweep(res.workspace.mark)
 	}
-	res.Wall, res.Ended = time.Since(begin), x.now()
+	lived, cause := time.Since(begin), context.Cause(ctx)
+	cancel(nil)
+	watch.Wait()
+	res.Wall, res.Ended = max(lived-clock.stood, 0), x.now()
 	res.Stdout, res.StderrTail = stdout.bytes, stderr.bytes()
-	cause := context.Cause(ctx)
 	res.Overflowed = stdout.over
 	res.TimedOut = killed && errors.Is(cause, errTimedOut)
 	res.Cancelled = killed && !res.TimedOut && !res.Overflowed

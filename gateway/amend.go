@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"sealbridge/manifest"
+	"sealbridge/manifest/task"
+	"sealbridge/policy"
+	"sealbridge/signing"
+	"sealbridge/spec"
+)
+
+// Change is what one owner asks of the other about a contract in force (H10);
+// what is absent stays as it is.
+type Change struct {
+	Task         string     `json:"task"`
+	InputTokens  *int64     `json:"inputTokens,omitempty"` // new limits
+	OutputTokens *int64     `json:"outputTokens,omitempty"`
+	ToolCalls    *int64     `json:"toolCalls,omitempty"`
+	Seconds      *int64     `json:"seconds,omitempty"` // of working time
+	Deadline     *time.Time `json:"deadline,omitempty"`
+	Retries      *int64     `json:"retries,omitempty"`
+}
+
+// Changed is what came of it: it is in force once the other owner said yes.
+type Changed struct {
+	Task      string             `json:"taskId"`
+	Ask       string             `json:"ask,omitempty"` // of our own owner, who decides first
+	Sent      bool               `json:"sent"`
+	Amendment manifest.Amendment `json:"amendment"`
+}
+
+// changeRow is an amendment that waits for our own owner; nothing of it left this gateway.
+type changeRow struct {
+	Base      signing.Digest     `json:"base"`
+	Amendment manifest.Amendment `json:"amendment"`
+}
+
+// Amend asks the other owner for another budget, deadline or number of retries (H9).
+func (g *Gateway) Amend(ctx context.Context, by Caller, in Change) (out Changed, err error) {
+	if err := by.Person(); err != nil {
+		return out, err
+	}
+	err = g.turn(ctx, func(t *turn) error {
+		row, err := t.find(by, in.Task)
+		if err != nil {
+			return err
+		}
+		if row.Task.IsZero() {
+			return spec.Refuse(spec.IllegalTransition, "", "H9: nothing is agreed yet; cancel and propose again")
+		}
+		a := in.amendment(row.Task.InForce())
+		said, err := t.askOwner(&row, a)
+		out = Changed{Task: row.Key.ID.String(), Sent: said.Outcome == policy.Allow, Amendment: a}
+		if said.Ask != nil {
+			out.Ask = said.Ask.Ask.AskID.String()
+		}
+		return err
+	})
+	return out, err
+}
+
+func (in Change) amendment(now task.Contract) (a manifest.Amendment) {
+	limits := now.Limits
+	for _, m := range []struct{ to, of *int64 }{{in.InputTokens, &limits.InputTokens}, {in.OutputTokens, &limits.OutputTokens},
+		{in.ToolCalls, &limits.ToolInvocations}, {in.Seconds, &limits.WallClockSeconds}} {
+		if m.to != nil {
+			*m.of, a.Budget = *m.to, &limits
+		}
+	}
+	if in.Deadline != nil {
+		at := signing.TimeOf(*in.Deadline)
+		a.Deadline = &at
+	}
+	a.MaxRetries = in.Retries
+	return a
+}
+
+// askOwner says asked with an amendment on the contract in force, or holds it for our own owner.
+func (t *turn) askOwner(row *taskRow, a manifest.Amendment) (Said, error) {
+	row.Change = &changeRow{row.Task.InForce().Digest, a}
+	fact, err := t.asking(*row)
+	if err != nil {
+		return Said{}, err
+	}
+	if err := row.Task.Legal(t.g.Agent.DID(), manifest.Body{Fact: fact}, t.now); err != nil {
+		return Said{}, spec.At("/amendment", err)
+	}
+	return t.say(row, fact)
+}
+
+func (t *turn) asking(row taskRow) (manifest.Fact, error) {
+	if row.Change == nil || row.Change.Base != row.Task.InForce().Digest {
+		return nil, spec.Refuse(spec.Conflict, "", "H9: another contract is in force by now")
+	}
+	return manifest.Asked{Contract: row.Change.Base, Amendment: &row.Change.Amendment}, nil
+}
+
+// asked lists what the other owner asks and nobody has answered.
+func (r taskRow) asked() (out []task.Ask) {
+	for _, a := range r.Task.Asks() {
+		if a.By != r.Role && a.Status == task.AskOpen {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// asking says whether an ask of ours waits for the other owner.
+func (r taskRow) openAsk() bool {
+	for _, a := range r.Task.Asks() {
+		if a.By == r.Role && a.Status == task.AskOpen && !r.Task.Lapsed(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// answer decides about what the other owner asks: a person is asked, or the law
+// or the owner's rules say no.
+func (t *turn) answer(key string) error {
+	row, err := t.row(key)
+	if err != nil || row.Task.Ended() || row.Recovery != "" {
+		return err
+	}
+	for _, a := range row.asked() {
+		if err := t.answerOne(&row, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *turn) answerOne(row *taskRow, a task.Ask) error {
+	switch {
+	case row.Task.Lapsed(a): // H9: it can only get a no
+		_, err := t.sayNo(row, manifest.Answered{Ask: a.Event, Reason: string(spec.Stale)})
+		return err
+	case row.Role == manifest.Requester && a.Amendment != nil && row.openAsk():
+		return nil // H9: our own first; looked at again when it is answered
+	}
+	_, err := t.say(row, manifest.Answered{Ask: a.Event, Yes: true})
+	known, ok := denial(err)
+	if !ok {
+		return err
+	}
+	t.g.Log.Info("answering no", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
+	_, err = t.sayNo(row, manifest.Answered{Ask: a.Event, Reason: string(known.Reason)})
+	return err
+}
+
+// answering makes again the yes that waited for our owner: the ask is the one whose subject the person saw.
+func (t *turn) answering(row taskRow, subject signing.Digest) (manifest.Answered, error) {
+	for _, a := range row.asked() {
+		var first *signing.Digest
+		if !a.Decision.IsZero() {
+			first = &a.Decision
+		}
+		if a.Amendment != nil && policy.AmendmentSubject(a.Base, *a.Amendment, first) == subject {
+			return manifest.Answered{Ask: a.Event, Yes: true}, nil
+		}
+	}
+	return manifest.Answered{}, spec.Refuse(spec.Conflict, "", "H9: nobody asks that any more")
+}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
@@ -162,4 +163,46 @@ func (t *turn) answering(row taskRow, subject signing.Digest) (manifest.Answered
 		}
 	}
 	return manifest.Answered{}, spec.Refuse(spec.Conflict, "", "H9: nobody asks that any more")
+}
+
+// ChangeView is one amendment that was asked for.
+type ChangeView struct {
+	By        manifest.Role      `json:"by"`
+	At        time.Time          `json:"at"`
+	Status    string             `json:"status"` // open, yes, no; lapsed where another contract came into force first
+	Amendment manifest.Amendment `json:"amendment"`
+}
+
+func changesOf(row taskRow) []ChangeView {
+	out := []ChangeView{}
+	for _, a := range row.Task.Asks() {
+		if a.Amendment == nil {
+			continue
+		}
+		c := ChangeView{a.By, a.At.Time(), string(a.Status), *a.Amendment}
+		if row.Task.Lapsed(a) {
+			c.Status = "lapsed"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// changeWords says an amendment in figures: all are numbers and times.
+func changeWords(a manifest.Amendment) string {
+	var out []string
+	if b := a.Budget; b != nil {
+		out = append(out, itoa(b.InputTokens)+" tokens in, "+itoa(b.OutputTokens)+" out, "+itoa(b.ToolInvocations)+" tool calls, "+
+			(time.Duration(b.WallClockSeconds)*time.Second).String()+" of work")
+	}
+	if a.Deadline != nil {
+		out = append(out, "until "+a.Deadline.String())
+	}
+	if a.MaxRetries != nil {
+		out = append(out, itoa(*a.MaxRetries)+" retries")
+	}
+	if n := len(a.Withdraw); n > 0 {
+		out = append(out, itoa(n)+" grants withdrawn")
+	}
+	return strings.Join(out, "; ")
 }

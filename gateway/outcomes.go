@@ -60,8 +60,11 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 		row.Dropped = word
 		return "dropped", t.putRow(*row)
 	case manifest.KindAsked:
-		row.Change = nil
-		return "dropped", t.putRow(*row)
+		row.Change, row.Refused = nil, row.Task.InForce().Digest
+		if err := t.putRow(*row); err != nil {
+			return "", err
+		}
+		return "dropped", t.wants(*row) // a run that is parked on it ends
 	case manifest.KindAnswered:
 		f, err := t.answering(*row, r.Ask.SubjectDigest)
 		if err != nil {

@@ -34,6 +34,7 @@ type TaskView struct {
 	Agent          string             `json:"agent,omitempty"`
 	Budget         map[string]Balance `json:"budget"`
 	Gates          []GateView         `json:"gates"`
+	Changes        []ChangeView       `json:"changes"` // amendments that either owner asked for, the requester's first
 	Chain          Chain              `json:"chain"`
 	Artifacts      []FileView         `json:"artifacts"`
 	History        []Moment           `json:"history"`
@@ -157,7 +158,7 @@ func (g *Gateway) Task(ctx context.Context, by Caller, in Ref) (out TaskView, er
 
 func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	v = TaskView{TaskID: row.Key.ID.String(), Role: row.Role, Title: manifest.Display(row.Title, 200), With: t.trust.Contacts[row.Peer].Name, Agent: row.Agent,
-		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Artifacts: []FileView{}, History: []Moment{}}
+		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, History: []Moment{}}
 	if row.Task.IsZero() {
 		v.State, v.Outcome, v.NextActor, v.Mine = "drafted", row.Dropped, string(manifest.Requester), row.Dropped == ""
 		if row.Dropped != "" {
@@ -171,6 +172,7 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 		}
 		v.Mine = v.NextActor == string(row.Role)
 		v.ManifestDigest, v.Deadline = row.Task.ManifestDigest().String(), row.Task.Deadline()
+		v.Changes = changesOf(row)
 		v.Chain = Chain{row.Task.Head(manifest.Requester), row.Task.Head(manifest.Worker), row.PeerHas}
 	}
 	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {
@@ -253,6 +255,15 @@ func wordsOf(f manifest.Fact) string {
 	switch f := f.(type) {
 	case manifest.Declined:
 		return manifest.Display(joinWords(f.Reason, f.Text), 200)
+	case manifest.Asked:
+		if f.Amendment != nil {
+			return changeWords(*f.Amendment)
+		}
+	case manifest.Answered:
+		if f.Yes {
+			return "yes"
+		}
+		return manifest.Display("no: "+f.Reason, 200)
 	case manifest.Progressed:
 		return manifest.Display(f.Checkpoint, 200)
 	case manifest.Failed:

@@ -52,6 +52,7 @@ type taskRow struct {
 	Agent    string           `json:"agent"`    // of ours: who works, or who asked
 	Proposal jcs.Value        `json:"proposal"` // a manifest that waits for its gate; nothing of it left this gateway
 	Change   *changeRow       `json:"change"`   // an amendment that waits for its gate
+	Refused  signing.Digest   `json:"refused"`  // the contract for which our owner wanted no more budget
 	Dropped  string           `json:"dropped"`  // why a proposal was never said
 	Files    []string         `json:"files"`    // paths that a person or an agent named
 	Named    bool             `json:"named"`    // a person named them

@@ -126,6 +126,9 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		cancel()
 	}()
 	c, err := g.command(row, agent, left)
+	if asksForMore(row) {
+		c.Overrun = func(ctx context.Context) time.Duration { return g.more(ctx, jb.Key) }
+	}
 	if err != nil {
 		return g.endRun(ctx, jb.Key, agent, runner.Result{}, err)
 	}
@@ -139,8 +142,6 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 
 // beginRun reserves what the run may use and marks it as begun.
 func (t *turn) beginRun(row *taskRow, a Agent) (left time.Duration, ok bool, err error) {
-	row.Runs++
-	row.RunAt = t.now
 	l, err := t.ledger(t.meterAccounts(row.Key))
 	if err != nil {
 		return 0, false, err
@@ -150,14 +151,14 @@ func (t *turn) beginRun(row *taskRow, a Agent) (left time.Duration, ok bool, err
 		acc := policy.MeterOf(row.Key, m)
 		free := l.Of(acc).Free()
 		if free <= 0 {
-			_, err := t.say(row, manifest.Failed{Reason: string(spec.BudgetExhausted), Text: string(m), Usage: t.usage(*row, manifest.Meters{}, "claimed")})
-			return 0, false, errors.Join(err, t.Settle(jobRun, row.Key.String()))
+			return 0, false, errors.Join(t.exhausted(row, m), t.Settle(jobRun, row.Key.String()))
 		}
 		if m == policy.WallClockSeconds {
 			left = time.Duration(free) * time.Second
 		}
-		ms = append(ms, policy.Move{Op: policy.Reserve, Account: acc, Hold: runHold(row.Runs), Amount: free})
+		ms = append(ms, policy.Move{Op: policy.Reserve, Account: acc, Hold: runHold(row.Runs + 1), Amount: free})
 	}
+	row.Runs, row.RunAt = row.Runs+1, t.now
 	if by := row.Task.Deadline().Sub(t.now); by < left {
 		left = by
 	}

@@ -144,7 +144,7 @@ func draftOf(args []string, title, goal string, inputs []string) (d manifest.Dra
 
 func taskCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "task", GroupID: "work", Short: "list, show, watch, cancel tasks; fetch results", Example: "  sealbridge task watch QW7F"}
-	c.AddCommand(taskList(a), taskShow(a), taskWatch(a), taskCancel(a), taskResult(a))
+	c.AddCommand(taskList(a), taskShow(a), taskWatch(a), taskAmend(a), taskCancel(a), taskResult(a))
 	return c
 }
 

@@ -37,6 +37,7 @@ var (
 	Tasks         = Op[gateway.None, []gateway.TaskView]{"tasks", (*gateway.Gateway).Tasks}
 	Task          = Op[gateway.Ref, gateway.TaskView]{"task", (*gateway.Gateway).Task}
 	Watch         = Op[gateway.Since, gateway.Changes]{"watch", (*gateway.Gateway).Watch}
+	Amend         = Op[gateway.Change, gateway.Changed]{"amend", (*gateway.Gateway).Amend}
 	Cancel        = Op[gateway.Cancellation, gateway.TaskView]{"cancel", (*gateway.Gateway).Cancel}
 	Result        = Op[gateway.Fetch, gateway.Fetched]{"result", (*gateway.Gateway).Result}
 	Quarantined   = Op[gateway.Fetch, gateway.Fetched]{"quarantined", (*gateway.Gateway).Quarantined}
@@ -72,6 +73,7 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Tasks)
 	row(mux, g, Task)
 	row(mux, g, Watch)
+	row(mux, g, Amend)
 	row(mux, g, Cancel)
 	row(mux, g, Result)
 	row(mux, g, Quarantined)

@@ -219,3 +219,8 @@ func File(t testing.TB, name, text string) (dir, path string) {
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return dir, path
 }
+
+// Any is an agent program that answers every task with {"ok":true}.
+const Any = `#!/bin/sh
+printf '{"output":{"ok":true}}'
+`

@@ -75,11 +75,15 @@ func callOf(by Caller, in Proposal, peer signing.DID, refs []manifest.ArtifactRe
 	if len(in.ID) > maxCallID {
 		return c, spec.Refuse(spec.TooLarge, "/id", "64 characters")
 	}
+	draft := in.Draft
+	if in.Bridged != nil {
+		draft = pinned(draft)
+	}
 	raw, err := json.Marshal(struct {
 		To    signing.DID            `json:"to"`
 		Draft manifest.Draft         `json:"draft"`
 		Files []manifest.ArtifactRef `json:"files"`
-	}{peer, in.Draft, refs})
+	}{peer, draft, refs})
 	if err != nil {
 		return c, &spec.Error{Reason: spec.Malformed, Err: err}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sealbridge/policy/approval"
+	"sealbridge/spec"
 )
 
 // AskView is one ask as people see it.
@@ -14,7 +15,8 @@ type AskView struct {
 	Task   string       `json:"task"`
 	At     time.Time    `json:"at"`
 	Closed time.Time    `json:"closed"`
-	Why    string       `json:"why,omitempty"` // of a no, the person's words; else what took the ask away
+	Why    string       `json:"why,omitempty"`   // of a no, the person's words; else what took the ask away
+	Votes  int64        `json:"votes,omitempty"` // yeses so far of an open ask that needs several (G5)
 }
 
 // Asks lists what waits for a person; all says also what was settled.
@@ -26,13 +28,35 @@ func (g *Gateway) Asks(ctx context.Context, by Caller, all bool) (out []AskView,
 	err = g.view(ctx, func(t *turn) error {
 		rows, err := t.askRows(all)
 		for _, r := range rows {
-			if state := r.stateAt(t.now); all || state == approval.Waiting {
-				out = append(out, AskView{r.Ask, string(state), r.Ask.TaskID.String(), r.At, r.Closed, r.Why})
+			if v := t.askView(r); all || v.State == string(approval.Waiting) {
+				out = append(out, v)
 			}
 		}
 		return err
 	})
 	return out, err
+}
+
+// Ask shows one ask by its whole id.
+func (g *Gateway) Ask(ctx context.Context, by Caller, id string) (out AskView, err error) {
+	if err := by.Person(); err != nil {
+		return out, err
+	}
+	err = g.view(ctx, func(t *turn) error {
+		r, ok, err := asks.Get(t.Tx, id)
+		if err == nil && !ok {
+			err = spec.Refuse(spec.NotFound, "", "no such question here")
+		}
+		if err == nil {
+			out = t.askView(r)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (t *turn) askView(r askRow) AskView {
+	return AskView{r.Ask, string(r.stateAt(t.now)), r.Ask.TaskID.String(), r.At, r.Closed, r.Why, approval.Yeses(r.Ask, t.votes(r), t.now)}
 }
 
 // askRows reads the open asks, or all.

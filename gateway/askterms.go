@@ -30,6 +30,7 @@ func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.T
 	if d.Section != "" && t.g.Line != nil && d.Index >= 0 {
 		x.Because = t.g.Line("/" + d.Section + "/" + itoa(d.Index))
 	}
+	x.Chosen = row.Chosen
 	if row.Role == manifest.Requester && len(row.Files) > 0 {
 		x.Offered = row.Files
 	}

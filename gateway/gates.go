@@ -58,8 +58,9 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 
 // Answer is a person's signed decision, as it enters by the people's door.
 type Answer struct {
-	Decision string `json:"decision"`         // the signed gate-decision, canonical
-	Reason   string `json:"reason,omitempty"` // of a no: what the other side is told
+	Decision string `json:"decision"`          // the signed gate-decision, canonical
+	Reason   string `json:"reason,omitempty"`  // of a no: what the other side is told
+	Channel  string `json:"channel,omitempty"` // the event of another system that the owner's key signed for (J7): kept here, sent to nobody
 }
 
 // Decided says what an answer came to.
@@ -68,6 +69,8 @@ type Decided struct {
 	State   string `json:"state"`
 	Outcome string `json:"outcome"` // what was said because of it: proposed, accepted, …
 	Task    string `json:"task"`
+	Votes   int64  `json:"votes,omitempty"` // while it stays open: yeses so far, and how many it needs (G5)
+	Need    int64  `json:"need,omitempty"`
 }
 
 // DecideGate takes a person's decision. The deciding yes and the record of what
@@ -92,7 +95,9 @@ func (g *Gateway) DecideGate(ctx context.Context, by Caller, in Answer) (out Dec
 		if v.Owner() != g.Owner {
 			return spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: our own owner")
 		}
-		out, err = t.decide(v, d, in.Reason)
+		if out, err = t.decide(v, d, in.Reason); err == nil && in.Channel != "" {
+			err = t.answeredIn(d, in.Channel)
+		}
 		return err
 	})
 	return out, err
@@ -113,14 +118,15 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision, why string)
 	if err := approval.Counts(r.Ask, v, t.now); err != nil {
 		return out, err
 	}
-	state, consent := approval.Settle(r.Ask, []manifest.Verified{v}, t.now)
-	if state == approval.Waiting {
-		return out, spec.Refuse(spec.GateOpen, "", "more people have to say yes")
-	}
-	r.Decision, r.Consent = v.Wire(), consent
+	votes := append(t.votes(r), v)
+	state, consent := approval.Settle(r.Ask, votes, t.now)
 	if err := t.append(recDecision, r.Task, v.Wire().Bytes()); err != nil {
 		return out, err
 	}
+	if state == approval.Waiting {
+		return t.vote(r, votes)
+	}
+	r.Decision, r.Consent = v.Wire(), consent
 	if state != approval.Denied {
 		why = ""
 	}
@@ -133,8 +139,9 @@ func (t *turn) decide(v manifest.Verified, d *manifest.GateDecision, why string)
 
 // Denial is a no as the owner's command says it.
 type Denial struct {
-	Ask    string `json:"ask"`
-	Reason string `json:"reason,omitempty"` // what the other side is told
+	Ask    string             `json:"ask"`
+	Reason string             `json:"reason,omitempty"` // what the other side is told
+	Set    []manifest.Setting `json:"set,omitempty"`    // the terms under which it would be a yes: a counter-proposal (G7)
 }
 
 // DenyGate settles an ask with a no. It needs no signature: a no takes nothing
@@ -154,6 +161,11 @@ func (g *Gateway) DenyGate(ctx context.Context, by Caller, in Denial) (out Decid
 		}
 		if err := r.closed(t.now); err != nil {
 			return err
+		}
+		if len(in.Set) > 0 {
+			if r.Counter, err = counterTo(r.Ask, in.Set, t.now); err != nil {
+				return err
+			}
 		}
 		if err := t.close(&r, approval.Denied, cut(in.Reason, 1000)); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 		f.Yes, f.Reason = false, word
 		return t.sayNo(row, f)
 	case manifest.KindAccepted:
-		return t.sayNo(row, manifest.Declined{Reason: word, Text: text})
+		return t.sayNo(row, manifest.Declined{Reason: word, Text: text, Counter: r.Counter})
 	case manifest.KindCompleted:
 		d, m := row.Task.Delivery(), row.Task.Manifest()
 		if d == nil || row.Report == nil {

@@ -164,6 +164,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.dealt(*row, v); err != nil {
 		return err
 	}
+	if err := t.countered(row, v); err != nil {
+		return err
+	}
 	if err := t.putRow(*row); err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 	}
 	var out []policy.Consent
 	for _, r := range rows {
-		if r.V.State == stateAllowed && !r.V.Used {
+		if r.V.State == stateAllowed && !r.V.Used && t.stands(r.V) {
 			out = append(out, r.V.Consent)
 		}
 	}
@@ -215,6 +218,9 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 			return nil, spec.At("/body/decision", err)
 		}
 		v, err := t.trust.Admit(s, t.now)
+		if spec.ReasonOf(err) == spec.CertificateExpired { // first seen too late, and it does not get better: no gap to wait for (T1)
+			err = spec.Refuse(spec.Expired, "/certificateDigest", "I5: the approver's certificate ran out")
+		}
 		if err != nil {
 			return nil, spec.At("/body/decision", err)
 		}

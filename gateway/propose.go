@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type Proposal struct {
 	To     string         `json:"to"`
 	DryRun bool           `json:"dryRun"`
 	ID     string         `json:"id,omitempty"` // the caller's own name for this call: said again, it joins the first (G8)
+
+	Bridged *Bridged `json:"bridged,omitempty"` // the work came from another system
 }
 
 // Proposed is what came of it: nothing has left this gateway while an ask waits.
@@ -42,6 +45,9 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			return out, spec.Refuse(spec.PolicyDenied, "/check/"+itoa(i), "this gateway runs no commands over deliveries")
 		}
 	}
+	if err := in.Bridged.admit(by); err != nil {
+		return out, err
+	}
 	refs, files, err := g.importInputs(ctx, by, in)
 	if err != nil {
 		return out, err
@@ -53,6 +59,9 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 	taskID, err := manifest.ParseTaskID(id)
 	if err != nil {
 		return out, err
+	}
+	if in.Bridged != nil {
+		taskID, id = in.Bridged.Task, in.Bridged.Task.String()
 	}
 	err = g.turn(ctx, func(t *turn) error {
 		m, peer, err := t.contract(in, taskID, refs)
@@ -81,6 +90,12 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			Agent: by.Agent, Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
 		if in.DryRun {
 			return t.dry(row)
+		}
+		if in.Bridged != nil {
+			row.Chosen = in.Bridged.Chosen
+			if err := errors.Join(t.free(row.Key), t.append(recSidecar, row.Key.String(), in.Bridged.Sidecar.Bytes())); err != nil {
+				return err
+			}
 		}
 		fact, err := t.proposal(row)
 		if err != nil {
@@ -136,6 +151,9 @@ func (g *Gateway) importInputs(ctx context.Context, by Caller, in Proposal) (ref
 		ref, resolved, err := g.Files.Import(ctx, artifact.Import{Path: in.File, Name: name, May: may})
 		if err != nil {
 			return nil, nil, spec.At("/inputs/"+itoa(i), err)
+		}
+		if in.SHA256 != "" && ref.Digest.String() != "sha256:"+in.SHA256 {
+			return nil, nil, spec.Refuse(spec.BadDigest, "/inputs/"+itoa(i), "not the bytes that the draft names")
 		}
 		refs, files = append(refs, ref), append(files, resolved)
 	}

@@ -177,7 +177,12 @@ func (g *Gateway) doNotify(ctx context.Context, _ journal.Job) error {
 	}
 	n := 0
 	err := g.view(ctx, func(t *turn) (err error) {
-		n, err = waiting.Count(t.Tx, "")
+		asked, err := waiting.Count(t.Tx, "")
+		if err != nil {
+			return err
+		}
+		offered, err := counters.Count(t.Tx, "")
+		n = asked + offered
 		return err
 	})
 	if err != nil || n == 0 {

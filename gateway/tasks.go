@@ -42,6 +42,7 @@ type TaskView struct {
 	Breach         string             `json:"breach,omitempty"`
 	Recovery       string             `json:"recovery,omitempty"`
 	Mine           bool               `json:"mine"` // whether this side acts next
+	Counter        *CounterView       `json:"counter,omitempty"`
 }
 
 // Balance is one meter.
@@ -174,6 +175,9 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 		v.ManifestDigest, v.Deadline = row.Task.ManifestDigest().String(), row.Task.Deadline()
 		v.Changes = changesOf(row)
 		v.Chain = Chain{row.Task.Head(manifest.Requester), row.Task.Head(manifest.Worker), row.PeerHas}
+	}
+	if v.Counter, err = counterView(row); err != nil {
+		return v, err
 	}
 	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {
 		return v, err

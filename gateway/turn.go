@@ -23,6 +23,7 @@ const (
 	recDecision = "decision"
 	recAck      = "ack"     // the other side's acknowledgements of a task
 	recReceipt  = "receipt" // the relay's custody receipts
+	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
 )
 
@@ -32,6 +33,7 @@ var (
 	tasks    = journal.NewTable[taskRow]("task")
 	asks     = journal.NewTable[askRow]("ask")
 	waiting  = journal.NewTable[string]("waiting") // open asks by id, with their task: what waits is counted without reading any
+	counters = journal.NewTable[string]("counter") // tasks with a counter-proposal that nobody took up yet, by key, with their id
 	dealings = journal.NewTable[dealingRow]("dealing")
 	balances = journal.NewTable[balanceRow]("balance")
 	outbox   = journal.NewTable[outRow]("out")
@@ -57,12 +59,15 @@ type taskRow struct {
 	Files    []string         `json:"files"`    // paths that a person or an agent named
 	Named    bool             `json:"named"`    // a person named them
 	Claimed  bool             `json:"claimed"`  // the draft said that a claimed isolation is enough
+	Chosen   []string         `json:"chosen"`   // what another system did not say and we chose (J6)
 
-	PeerHas       *manifest.Head     `json:"peerHas"`  // our newest event that the other side acknowledged
-	PeerHead      *manifest.Head     `json:"peerHead"` // its own newest, as it said
-	Sent          []transferRow      `json:"sent"`     // sealed files of ours
-	Keys          []manifest.FileKey `json:"keys"`     // of files of theirs
-	Here          map[string]bool    `json:"here"`     // digests of theirs that arrived and were checked
+	PeerHas       *manifest.Head     `json:"peerHas"`            // our newest event that the other side acknowledged
+	PeerHead      *manifest.Head     `json:"peerHead"`           // its own newest, as it said
+	Sent          []transferRow      `json:"sent"`               // sealed files of ours
+	Keys          []manifest.FileKey `json:"keys"`               // of files of theirs
+	Counter       *jcs.Value         `json:"counter,omitempty"`  // what the worker would accept instead, as its no carried it (G7)
+	Answered      string             `json:"answered,omitempty"` // the task in which we took the counter-proposal up
+	Here          map[string]bool    `json:"here"`               // digests of theirs that arrived and were checked
 	Runs          int64              `json:"runs"`
 	RunAt         time.Time          `json:"runAt"` // when the run under way began
 	Report        *manifest.Report   `json:"report"`
@@ -89,10 +94,12 @@ type askRow struct {
 	Task     string         `json:"task"` // key of the task
 	Kind     manifest.Kind  `json:"kind"` // what is said after a yes
 	State    string         `json:"state"`
+	Votes    []jcs.Value    `json:"votes,omitempty"` // yeses that are not enough yet (G5)
 	Decision jcs.Value      `json:"decision"`
 	Consent  policy.Consent `json:"consent"`
-	Used     bool           `json:"used"` // the yes was spent in the step of its act (G6)
-	Why      string         `json:"why"`  // of a no: the person's words; of what was withdrawn: what took it away
+	Counter  *jcs.Value     `json:"counter,omitempty"` // of a no: the contract that we would accept (G7)
+	Used     bool           `json:"used"`              // the yes was spent in the step of its act (G6)
+	Why      string         `json:"why"`               // of a no: the person's words; of what was withdrawn: what took it away
 	Rule     string         `json:"rule"`
 	At       time.Time      `json:"at"`
 	Closed   time.Time      `json:"closed"`

@@ -34,11 +34,11 @@ func (t Trust) Admit(s Signed, at time.Time) (Verified, error) {
 func (t Trust) speaker(s Signed, at time.Time) (signing.DID, error) {
 	by := s.By()
 	switch d := s.doc.(type) {
-	case *AgentCertificate, *Invite, *ContactRequest, *Revocation, *PolicyConsent:
+	case *AgentCertificate, *ApproverCertificate, *Invite, *ContactRequest, *Revocation, *PolicyConsent:
 		return t.asOwner(by)
 	case *GateDecision:
-		if d.CertificateDigest != nil {
-			return signing.DID{}, spec.Refuse(spec.WrongSigner, "/certificateDigest", "I5: no approver is certified")
+		if c, ok := s.Approver(); ok {
+			return t.asApprover(c, *d.CertificateDigest, at)
 		}
 		return t.asOwner(by)
 	case *BoxKey:

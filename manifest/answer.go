@@ -3,6 +3,7 @@ package manifest
 import (
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
+	"sealbridge/signing/passkey"
 )
 
 // SignedPart is a whole signed document inside another.
@@ -80,6 +81,11 @@ type GateDecision struct {
 	Presence          string          `json:"presence" rule:"len=1..64"` // G10: passkey, device, passphrase, channel:NAME, none
 	CertificateDigest *signing.Digest `json:"certificateDigest"`         // the approver's, or null for the owner
 	DecidedAt         signing.Time    `json:"decidedAt"`
+
+	// Beside an approver's digest stands its certificate, so that whoever has
+	// the decision can judge it; the passkey signs all but its own assertion.
+	Certificate jcs.Value          `json:"certificate,omitempty" rule:"object"`
+	Assertion   *passkey.Assertion `json:"assertion,omitempty"`
 }
 
 // UsageReceipt is the worker's gateway's statement of what was used (B7).

@@ -16,6 +16,8 @@ func (t Trust) Apply(v Verified) (Trust, error) {
 	switch d := v.doc.(type) {
 	case *AgentCertificate:
 		owner = d.OwnerDid
+	case *ApproverCertificate:
+		owner = d.OwnerDid
 	case *BoxKey:
 		owner = d.OwnerDid
 	case *Revocation:
@@ -29,6 +31,8 @@ func (t Trust) Apply(v Verified) (Trust, error) {
 	switch d := v.doc.(type) {
 	case *AgentCertificate:
 		return t.applyCertificate(*d, v.digest)
+	case *ApproverCertificate:
+		return t.applyApprover(*d, v.digest)
 	case *BoxKey:
 		return t.applyKey(*d)
 	case *Revocation:
@@ -45,6 +49,8 @@ func (t Trust) applyCertificate(d AgentCertificate, digest signing.Digest) (Trus
 		return t, spec.Refuse(spec.Conflict, "/agentDid", "I5: an owner's key")
 	case known && have.Owner != d.OwnerDid:
 		return t, spec.Refuse(spec.Conflict, "/ownerDid", "I4: another owner for a known agent")
+	case t.isApprover(d.AgentDid):
+		return t, spec.Refuse(spec.Conflict, "/agentDid", "I5: an approver's key")
 	case t.isRelay(d.AgentDid) || t.isRelay(d.OwnerDid):
 		return t, spec.Refuse(spec.Conflict, "/agentDid", "I5: a relay's key")
 	case known && (have.Digest == digest || have.Next != nil && have.Next.Digest == digest):
@@ -123,6 +129,9 @@ func (t Trust) applyRevocation(d Revocation) (Trust, error) {
 	}
 	c.Revoked[target] = true
 	t.Contacts[d.OwnerDid] = c
+	if t.Approvers[d.TargetDigest].OwnerDid == d.OwnerDid {
+		delete(t.Approvers, d.TargetDigest)
+	}
 	for did, a := range t.Agents {
 		if a.Owner == d.OwnerDid && a.Digest == d.TargetDigest {
 			a.Revoked = true

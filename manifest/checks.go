@@ -167,6 +167,21 @@ func (a *Acknowledgement) check() error {
 func (*Refusal) check() error        { return nil }
 func (*HistoryRequest) check() error { return nil }
 
+func (c *ApproverCertificate) check() error {
+	switch {
+	case c.OwnerDid == c.ApproverDid:
+		return refuse("/approverDid", "I5: owner and approver have different keys")
+	case strings.Trim(c.Person, idLetters) != "":
+		return refuse("/person", "I5: letters, digits, _ and -")
+	}
+	if c.Credential != nil {
+		if err := c.Credential.Valid(); err != nil {
+			return spec.At("/credential", err)
+		}
+	}
+	return within("/expiresAt", c.IssuedAt, c.ExpiresAt, maxTerm, "I5: 90 days at most")
+}
+
 // presences are the words of G10; channel:NAME is one more.
 var presences = map[string]bool{"passkey": true, "device": true, "passphrase": true, "none": true}
 

@@ -36,6 +36,8 @@ type Signed struct {
 	wire   jcs.Value
 	digest signing.Digest
 	marks  []Mark
+
+	approver *ApproverCertificate // of a gate-decision by an approver; openApproval held it
 }
 
 func (s Signed) Document() Document     { return s.doc }
@@ -43,6 +45,16 @@ func (s Signed) Wire() jcs.Value        { return s.wire }   // canonical bytes, 
 func (s Signed) Digest() signing.Digest { return s.digest } // S8
 func (s Signed) Marks() []Mark          { return s.marks }
 func (s Signed) IsZero() bool           { return s.doc == nil }
+
+// Approver is the certificate by which a gate-decision's signer decides; ok is
+// false where an owner decides itself. It names the signer and the gate, and an
+// assertion that it asks for was held (G10).
+func (s Signed) Approver() (c ApproverCertificate, ok bool) {
+	if s.approver == nil {
+		return c, false
+	}
+	return *s.approver, true
+}
 
 // By is the signer of a document with one signature.
 func (s Signed) By() signing.DID {

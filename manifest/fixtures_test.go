@@ -9,6 +9,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
+	"sealbridge/signing/passkey/passkeytest"
 )
 
 // The people of these tests: Ann asks, Ben works, Eve is nobody's contact.
@@ -17,6 +18,8 @@ var (
 	benOwner, benAgent = signing.NewKey([32]byte{3}), signing.NewKey([32]byte{4})
 	eveOwner, eveAgent = signing.NewKey([32]byte{5}), signing.NewKey([32]byte{6})
 	relayDID           = signing.NewKey([32]byte{7}).DID()
+	annPhone           = signing.NewKey([32]byte{8}) // an approver's
+	annPasskey         = passkeytest.New(8, "localhost", "http://localhost:7811")
 
 	noon = time.Date(2031, 3, 1, 12, 0, 0, 0, time.UTC)
 )
@@ -204,6 +207,8 @@ func fixtures() []fixture {
 		{"gate-decision", decision(), annOwner},
 		{"policy-consent", &manifest.PolicyConsent{Type: "sealbridge/policy-consent", ProtocolVersion: version, OwnerDid: annOwner.DID(), AgentDid: annAgent.DID(),
 			From: digestOf("old"), To: digestOf("new"), Difference: digestOf("lines"), Presence: "passphrase", DecidedAt: later(0)}, annOwner},
+		{"approver-certificate", approver(annPhone, nil), annOwner},
+		{"gate-decision with a passkey", approved(approver(annPhone, annPasskey), annPhone, annPasskey), annPhone},
 		{"usage-receipt", receipt(), benAgent},
 		{"artifact-keys", &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: version, TaskID: taskID, ManifestDigest: digestOf("m"), AgentDid: annAgent.DID(),
 			Files: []manifest.FileKey{{Digest: digestOf("f"), Transfer: "00112233445566778899aabbccddeeff", Key: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Chunks: 1}}, At: later(0)}, annAgent},
@@ -238,4 +243,27 @@ func everyWire(tb testing.TB) map[string]jcs.Value {
 		out[name] = s.Wire()
 	}
 	return out
+}
+
+// approver certifies key for Ann's contract gate, with a passkey or as a device.
+func approver(key signing.Signer, pass *passkeytest.Authenticator) *manifest.ApproverCertificate {
+	c := &manifest.ApproverCertificate{Type: "sealbridge/approver-certificate", ProtocolVersion: manifest.ProtocolVersion, OwnerDid: annOwner.DID(), ApproverDid: key.DID(),
+		Person: "usr_1", Gates: []manifest.Gate{manifest.ContractGate}, IssuedAt: later(0), ExpiresAt: later(30 * day)}
+	if pass != nil {
+		c.Credential = &pass.Credential
+	}
+	return c
+}
+
+// approved is a yes by a certified approver, with its passkey's assertion where the certificate has one.
+func approved(c *manifest.ApproverCertificate, key signing.Signer, pass *passkeytest.Authenticator) *manifest.GateDecision {
+	cert := must(manifest.Sign(c, annOwner, noon))
+	d, digest := decision(), cert.Digest()
+	d.CertificateDigest, d.Certificate, d.Presence = &digest, cert.Wire(), manifest.PresenceDevice
+	if pass != nil {
+		d.Presence = manifest.PresencePasskey
+		a := pass.Assert(must(manifest.Challenge(*d)))
+		d.Assertion = &a
+	}
+	return d
 }

@@ -26,37 +26,39 @@ func read[T any, P interface {
 
 // readers is the list of what this version reads; the relay's own documents are read by package relay.
 var readers = map[string]reader{
-	"sealbridge/event":             read[Event],
-	"sealbridge/agent-certificate": read[AgentCertificate],
-	"sealbridge/box-key":           read[BoxKey],
-	"sealbridge/revocation":        read[Revocation],
-	"sealbridge/invite":            read[Invite],
-	"sealbridge/contact-request":   read[ContactRequest],
-	"sealbridge/acknowledgement":   read[Acknowledgement],
-	"sealbridge/refusal":           read[Refusal],
-	"sealbridge/history-request":   read[HistoryRequest],
-	"sealbridge/gate-decision":     read[GateDecision],
-	"sealbridge/usage-receipt":     read[UsageReceipt],
-	"sealbridge/artifact-keys":     read[ArtifactKeys],
-	"sealbridge/policy-consent":    read[PolicyConsent],
+	"sealbridge/event":                read[Event],
+	"sealbridge/agent-certificate":    read[AgentCertificate],
+	"sealbridge/approver-certificate": read[ApproverCertificate],
+	"sealbridge/box-key":              read[BoxKey],
+	"sealbridge/revocation":           read[Revocation],
+	"sealbridge/invite":               read[Invite],
+	"sealbridge/contact-request":      read[ContactRequest],
+	"sealbridge/acknowledgement":      read[Acknowledgement],
+	"sealbridge/refusal":              read[Refusal],
+	"sealbridge/history-request":      read[HistoryRequest],
+	"sealbridge/gate-decision":        read[GateDecision],
+	"sealbridge/usage-receipt":        read[UsageReceipt],
+	"sealbridge/artifact-keys":        read[ArtifactKeys],
+	"sealbridge/policy-consent":       read[PolicyConsent],
 }
 
 func typed(name string) signing.Context { return signing.Context(signing.ContextPrefix + name) }
 
-func (*TaskManifest) context() signing.Context     { return signing.RequesterManifest }
-func (*Event) context() signing.Context            { return typed("event") }
-func (*AgentCertificate) context() signing.Context { return typed("agent-certificate") }
-func (*BoxKey) context() signing.Context           { return typed("box-key") }
-func (*Revocation) context() signing.Context       { return typed("revocation") }
-func (*Invite) context() signing.Context           { return typed("invite") }
-func (*ContactRequest) context() signing.Context   { return typed("contact-request") }
-func (*Acknowledgement) context() signing.Context  { return typed("acknowledgement") }
-func (*Refusal) context() signing.Context          { return typed("refusal") }
-func (*HistoryRequest) context() signing.Context   { return typed("history-request") }
-func (*GateDecision) context() signing.Context     { return typed("gate-decision") }
-func (*UsageReceipt) context() signing.Context     { return typed("usage-receipt") }
-func (*ArtifactKeys) context() signing.Context     { return typed("artifact-keys") }
-func (*PolicyConsent) context() signing.Context    { return typed("policy-consent") }
+func (*TaskManifest) context() signing.Context        { return signing.RequesterManifest }
+func (*Event) context() signing.Context               { return typed("event") }
+func (*AgentCertificate) context() signing.Context    { return typed("agent-certificate") }
+func (*ApproverCertificate) context() signing.Context { return typed("approver-certificate") }
+func (*BoxKey) context() signing.Context              { return typed("box-key") }
+func (*Revocation) context() signing.Context          { return typed("revocation") }
+func (*Invite) context() signing.Context              { return typed("invite") }
+func (*ContactRequest) context() signing.Context      { return typed("contact-request") }
+func (*Acknowledgement) context() signing.Context     { return typed("acknowledgement") }
+func (*Refusal) context() signing.Context             { return typed("refusal") }
+func (*HistoryRequest) context() signing.Context      { return typed("history-request") }
+func (*GateDecision) context() signing.Context        { return typed("gate-decision") }
+func (*UsageReceipt) context() signing.Context        { return typed("usage-receipt") }
+func (*ArtifactKeys) context() signing.Context        { return typed("artifact-keys") }
+func (*PolicyConsent) context() signing.Context       { return typed("policy-consent") }
 
 // BlockWord is what arithmetic says of one signature block; Word is "" for a good one.
 type BlockWord struct {
@@ -187,14 +189,25 @@ var manifestStart = []byte(`{"budget":`)
 // OpenValue is Open for a value that is canonical already, such as a document inside another.
 func OpenValue(v jcs.Value, k *signing.Keys) (Signed, error) { return open(v, false, k) }
 
-// open reads v; measured says that it is within the limits of a manifest.
-func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
-	if v.Kind() != '{' {
-		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
-	}
+// OpenWords is OpenValue and [Blocks] with the arithmetic done once.
+func OpenWords(v jcs.Value, k *signing.Keys) (Signed, []BlockWord, error) {
 	t := top(v)
 	words := t.blocks(v, k)
-	if len(words) == 0 {
+	s, err := t.open(v, words, false, k)
+	return s, words, err
+}
+
+// open reads v; measured says that it is within the limits of a manifest.
+func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
+	t := top(v)
+	return t.open(v, t.blocks(v, k), measured, k)
+}
+
+func (t *members) open(v jcs.Value, words []BlockWord, measured bool, k *signing.Keys) (Signed, error) {
+	switch {
+	case v.Kind() != '{':
+		return Signed{}, spec.Refuse(spec.Malformed, "", "an object")
+	case len(words) == 0:
 		return Signed{}, spec.Refuse(spec.Malformed, "/signature", "missing")
 	}
 	s := Signed{wire: v}
@@ -211,6 +224,9 @@ func open(v jcs.Value, measured bool, k *signing.Keys) (Signed, error) {
 	err := s.read(t.typ, measured)
 	if e, ok := s.doc.(*Event); ok && err == nil {
 		err = openProposal(e, k)
+	}
+	if d, ok := s.doc.(*GateDecision); ok && err == nil {
+		err = s.openApproval(d, k)
 	}
 	if err != nil {
 		return Signed{}, err
@@ -298,6 +314,8 @@ func namesSigner(d Document, by signing.DID) error {
 	case *Event:
 		return wrong("author", d.Author)
 	case *AgentCertificate:
+		return wrong("ownerDid", d.OwnerDid)
+	case *ApproverCertificate:
 		return wrong("ownerDid", d.OwnerDid)
 	case *Invite:
 		return wrong("ownerDid", d.OwnerDid)

@@ -113,7 +113,7 @@ func resign(m jcs.Value, by map[string]signing.Signer) (jcs.Value, bool) {
 
 func TestReaderAndSchemaGiveOneVerdict(t *testing.T) {
 	keys := map[string]signing.Signer{}
-	for _, k := range []signing.Signer{annOwner, annAgent, benOwner, benAgent} {
+	for _, k := range []signing.Signer{annOwner, annAgent, annPhone, benOwner, benAgent} {
 		keys[k.DID().String()] = k
 	}
 	tried, stricter := 0, 0

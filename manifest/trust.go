@@ -17,6 +17,9 @@ type Trust struct {
 	Self     signing.DID             `json:"self"` // our own owner; zero for an auditor
 	Contacts map[signing.DID]Contact `json:"contacts"`
 	Agents   map[signing.DID]Agent   `json:"agents"`
+
+	// Approvers by the digest of their certificate; one key may have several.
+	Approvers map[signing.Digest]ApproverCertificate `json:"approvers,omitempty"`
 }
 
 // Contact is a pinned owner. The zero Contact is nobody.
@@ -60,7 +63,7 @@ func NewTrust(self signing.DID) Trust {
 }
 
 func (t Trust) clone() Trust {
-	t.Contacts, t.Agents = maps.Clone(t.Contacts), maps.Clone(t.Agents)
+	t.Contacts, t.Agents, t.Approvers = maps.Clone(t.Contacts), maps.Clone(t.Agents), maps.Clone(t.Approvers)
 	return t
 }
 
@@ -80,6 +83,7 @@ func (t Trust) Remove(owner signing.DID) Trust {
 			delete(t.Agents, a)
 		}
 	}
+	maps.DeleteFunc(t.Approvers, func(_ signing.Digest, c ApproverCertificate) bool { return c.OwnerDid == owner })
 	return t
 }
 
@@ -156,6 +160,9 @@ func (t Trust) IsRevoked(owner signing.DID, digest signing.Digest) bool {
 func (t Trust) Pin(owner signing.DID, name string, at time.Time) (Trust, error) {
 	if _, agent := t.Agents[owner]; agent {
 		return t, spec.Refuse(spec.Conflict, "/ownerDid", "I5: an agent's key")
+	}
+	if t.isApprover(owner) {
+		return t, spec.Refuse(spec.Conflict, "/ownerDid", "I5: an approver's key")
 	}
 	c, known := t.Contacts[owner]
 	if !known {

@@ -92,9 +92,6 @@ func TestWhoMaySayWhat(t *testing.T) { // S6, I6
 	trust, _ := both(t)
 	forBen := *decision()
 	forBen.OwnerDid = benOwner.DID()
-	approver := forBen
-	approver.CertificateDigest = new(signing.Digest)
-	*approver.CertificateDigest = digestOf("approver")
 	e, by := event(bodies()[0])
 	stolen := contract()
 	stolen.Requester.OwnerDid = eveOwner.DID()
@@ -113,8 +110,8 @@ func TestWhoMaySayWhat(t *testing.T) { // S6, I6
 		{"event of an owner", eventBy(benOwner, noon), spec.WrongSigner},
 		{"event of a stranger", eventBy(eveAgent, noon), spec.UnknownKey},
 		{"decision of an owner", opened(&forBen, benOwner, noon), ""},
-		{"decision of an agent", opened(&approver, benAgent, noon), spec.WrongSigner},
-		{"decision of a stranger", opened(&approver, eveOwner, noon), spec.WrongSigner},
+		{"decision of an approver", opened(approved(approver(annPhone, annPasskey), annPhone, annPasskey), annPhone, noon), ""},
+		{"decision of an agent", opened(approved(approver(benAgent, nil), benAgent, nil), benAgent, noon), spec.WrongSigner},
 		{"certificate of a stranger", opened(certificate(eveOwner, eveAgent, 1), eveOwner, noon), spec.UnknownKey},
 		{"box-key for another owner", opened(boxKey(annOwner, benAgent, digestOf("c"), 1, "b"), benAgent, noon), spec.Conflict},
 		{"proposal of the owner's agent", opened(e, by, noon), ""},

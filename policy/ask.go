@@ -16,9 +16,10 @@ func (p Policy) ask(l *law, d Decision) Decision {
 	a := p.Ask.Of(g.Gate)
 	g.Who, g.Need, g.StepUp = p.who(g.Gate, a, l.At), max(1, a.Need), a.StepUp
 	g.Presence = a.counts()
+	g.Keys = p.keys(g.Who)
 	g.Until = until(l, WaitFor(g.Gate, a))
 	switch {
-	case len(g.Who) < g.Need:
+	case p.persons(g.Who) < g.Need:
 		return deny("G5", spec.PolicyDenied, "", "somebody in ask/"+string(WordOf(g.Gate))+"/who")
 	case !g.Until.After(l.At):
 		return deny("G4", spec.GateExpired, "", "the task's deadline")
@@ -39,6 +40,36 @@ func (p Policy) who(g manifest.Gate, a Ask, at time.Time) []string {
 		}
 	}
 	return out
+}
+
+// keys are those of the people who are not the owner; nil where there is none.
+func (p Policy) keys(who []string) map[string]signing.DID {
+	var out map[string]signing.DID
+	for _, name := range who {
+		if k := p.People[name].Key; !k.IsZero() {
+			if out == nil {
+				out = map[string]signing.DID{}
+			}
+			out[name] = k
+		}
+	}
+	return out
+}
+
+// persons is how many votes the names have at most: the owner is one, whatever it is called (G5).
+func (p Policy) persons(who []string) (n int) {
+	owner := false
+	for _, name := range who {
+		if p.People[name].Owner {
+			owner = true
+		} else {
+			n++
+		}
+	}
+	if owner {
+		n++
+	}
+	return n
 }
 
 // WaitFor is how long an ask for the gate stays open before the fallback, which is no.

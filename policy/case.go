@@ -86,9 +86,10 @@ type Gate struct {
 	Added    bool // the manifest does not name this gate, our policy does (G1)
 
 	// Filled by Decide.
-	Who      []string // names in Policy.People
-	Need     int      // votes (G5)
-	Presence []string // kinds that count (G10)
+	Who      []string               // names in Policy.People
+	Keys     map[string]signing.DID // of those of Who who are not the owner
+	Need     int                    // votes (G5)
+	Presence []string               // kinds that count (G10)
 	StepUp   bool
 	Until    time.Time // never later than the task's deadline (G4)
 }

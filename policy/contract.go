@@ -97,6 +97,12 @@ func (l *law) judge() *Decision {
 		return unsupported(l.m)
 	case manifest.Accepted:
 		return l.judgeAccepted(f)
+	case manifest.Declined:
+		if f.Counter != nil {
+			if _, err := manifest.CounterOf(l.m, *f.Counter); err != nil {
+				return denied("G7", spec.ReasonOf(err), "/body/counter"+pathOf(err), limitOf(err))
+			}
+		}
 	case manifest.Granted:
 		return denied("C2", spec.CapabilityDenied, "/body/tokens", "this version grants no tools across owners")
 	case manifest.Delegated:

@@ -71,7 +71,7 @@ func (v *validator) ask(w GateWord, a Ask) {
 	path := "/ask/" + string(w)
 	v.must(len(a.Who) > 0, path+"/who", "somebody")
 	v.must(a.Wait >= 0 && a.Wait.within(MaxAskWait), path+"/wait", "at most 7d")
-	v.must(a.Need >= 0 && a.Need <= max(1, len(a.Who)), path+"/need", "at most as many as are asked")
+	v.must(a.Need >= 0 && a.Need <= max(1, v.p.persons(a.Who)), path+"/need", "at most as many as are asked")
 	for i, name := range a.Who {
 		who, ok := v.p.People[name]
 		at := fmt.Sprintf("%s/who/%d", path, i)

@@ -19,7 +19,7 @@ import (
 const module = "sealbridge"
 
 // The law: it answers from its arguments and imports nothing above it.
-var law = strings.Fields(`spec signing/jcs signing signing/box manifest/schema manifest manifest/task manifest/bridge
+var law = strings.Fields(`spec signing/jcs signing signing/box signing/passkey manifest/schema manifest manifest/task manifest/bridge
 	policy policy/approval policy/audit relay`)
 
 // mayImport is the plan of the house: who may import whom, directly. A package
@@ -32,8 +32,9 @@ var mayImport = map[string]string{
 	"signing/jcs":     "spec",
 	"signing":         "spec signing/jcs",
 	"signing/box":     "spec signing/jcs signing",
+	"signing/passkey": "spec signing/jcs signing",
 	"manifest/schema": "spec signing/jcs",
-	"manifest":        "spec signing/jcs signing manifest/schema",
+	"manifest":        "spec signing/jcs signing signing/passkey manifest/schema",
 	"manifest/task":   "spec signing/jcs signing manifest",
 	"manifest/bridge": "spec signing/jcs signing manifest manifest/schema manifest/task",
 	"policy":          "spec signing/jcs signing manifest manifest/task",
@@ -61,7 +62,7 @@ var mayImport = map[string]string{
 }
 
 // anything below them is theirs: they wire, or they stand in for it in tests.
-var wires = []string{"cmd/", "relay/relaytest", "gateway/gatewaytest", "examples/"}
+var wires = []string{"cmd/", "relay/relaytest", "gateway/gatewaytest", "signing/passkey/passkeytest", "examples/"}
 
 // doors are the packages that may import a module of others. A module has one
 // door; where it has more, the comment says why.

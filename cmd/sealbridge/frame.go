@@ -282,6 +282,12 @@ func (a *app) terminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// toTerminal says whether a person reads what is printed.
+func (a *app) toTerminal() bool {
+	f, ok := a.out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 func (a *app) width() int {
 	if f, ok := a.out.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {

@@ -89,9 +89,9 @@ func consolePort(text string) (int, error) {
 	return n, nil
 }
 
-// console starts the owner's page. Where its port cannot be had the gateway
-// says so and works on without it.
-func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *gateway.Gateway, log *slog.Logger, port int) {
+// console starts the owner's page and says where it is. Where its port cannot
+// be had the gateway says so and works on without it.
+func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *gateway.Gateway, log *slog.Logger, port int) (origin string) {
 	if port == consoleAsConfigured {
 		port = console.Port
 		if c := h.Config.Console; c.Off {
@@ -101,12 +101,12 @@ func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *
 		}
 	}
 	if port == consoleOff {
-		return
+		return ""
 	}
 	ls, at, err := console.Listen(port)
 	if err != nil {
 		a.note("sealbridge: warning: port %d is taken, so this gateway runs without its console; `console: {port: %d}` in config.yaml moves it", port, port+1)
-		return
+		return ""
 	}
 	s := console.New(console.Config{Gateway: g, Port: at, Now: a.now, Log: log,
 		PolicyFile: func() (string, string, error) {
@@ -125,6 +125,7 @@ func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *
 			log.Error("the console stopped", "error", err)
 		}
 	})
+	return s.Origin()
 }
 
 // health is what doctor says, for the page.

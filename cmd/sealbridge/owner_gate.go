@@ -23,7 +23,7 @@ var _ = register(gateCommand)
 
 func gateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "gate", GroupID: "gates", Short: "questions that wait for you", Example: "  sealbridge gate list\n  sealbridge gate show 7K2Q\n  sealbridge gate allow 7K2Q"}
-	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateFiles(a))
+	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateCounter(a), gateFiles(a))
 	return c
 }
 
@@ -45,7 +45,11 @@ func gateList(a *app) *cobra.Command {
 			}
 			return a.emit(out)
 		}
-		if len(as) == 0 {
+		cs, err := local.Counters.Call(c.Context(), cl, gateway.None{})
+		if err != nil {
+			return err
+		}
+		if len(as)+len(cs) == 0 {
 			a.print("nothing waits for you\n")
 		}
 		for _, v := range as {
@@ -54,6 +58,9 @@ func gateList(a *app) *cobra.Command {
 				title = "   ┆ " + title
 			}
 			a.print("%s  %-10s %s   %s%s\n", v.Ask.Short(), manifest.GateWord(v.Ask.Gate), v.Ask.Question, became(v), title)
+		}
+		for _, t := range cs {
+			a.print("%s  counter    %s would do it differently: %s   sealbridge propose --counter %s\n", short(t.TaskID), t.With, differences(t.Counter.Terms), short(t.TaskID))
 		}
 		return nil
 	}}
@@ -86,7 +93,7 @@ func findAsk(ctx context.Context, cl *local.Client, ref string) (gateway.AskView
 func gateShow(a *app) *cobra.Command {
 	var full, code bool
 	c := &cobra.Command{Use: "show ASK", Short: "show a question: what a yes newly permits, then their words", Example: "  sealbridge gate show 7K2Q\n  sealbridge gate show 7K2Q --exit-code || echo not allowed", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
+		h, cl, err := a.client()
 		if err != nil {
 			return err
 		}
@@ -98,6 +105,9 @@ func gateShow(a *app) *cobra.Command {
 			err = a.emit(shown(v))
 		} else {
 			a.showAsk(v, full)
+			if v.State == string(approval.Waiting) && !full && !code && a.terminal() && a.toTerminal() {
+				return a.answerHere(c.Context(), h, cl, v.Ask)
+			}
 		}
 		if n := exitOfAsk[approval.Outcome(v.State)]; err == nil && code && n != exitDone {
 			err = ended(n)
@@ -224,24 +234,40 @@ func (a *app) decideHere(ctx context.Context, h *home.Home, cl *local.Client, id
 		return err
 	}
 	a.note("%s", approval.Card(v.Ask, a.now(), a.width(), time.Local))
+	return a.answerHere(ctx, h, cl, v.Ask)
+}
+
+// answerHere asks for the letter under a card until it is an answer; Enter alone is none.
+func (a *app) answerHere(ctx context.Context, h *home.Home, cl *local.Client, ask approval.Ask) error {
+	letters := "advl"
+	if approval.CanCounter(ask) {
+		letters = "adcvl"
+	}
 	for {
-		k, err := a.choose("a allow   d deny   v view   l later: ", "advl")
+		k, err := a.choose(strings.Join(strings.Split(letters, ""), ", ")+"? ", letters)
 		if err != nil {
 			return err
 		}
 		switch k {
 		case 'a':
-			_, err = a.sayYes(ctx, h, cl, v.Ask)
+			out, err := a.sayYes(ctx, h, cl, ask)
+			if err == nil {
+				a.note("%s: %s%s", ask.Short(), out.State, followed(out))
+			}
 			return err
 		case 'd':
-			out, err := local.Deny.Call(ctx, cl, gateway.Denial{Ask: v.Ask.AskID.String()})
+			out, err := local.Deny.Call(ctx, cl, gateway.Denial{Ask: ask.AskID.String()})
 			if err != nil {
 				return err
 			}
-			a.note("%s: %s", v.Ask.Short(), out.State)
+			a.note("%s: %s%s", ask.Short(), out.State, followed(out))
 			return ended(exitNo)
+		case 'c':
+			if done, err := a.counterHere(ctx, cl, ask); done || err != nil {
+				return err
+			}
 		case 'v':
-			a.note("%s", approval.View(v.Ask, a.width()))
+			a.note("%s", approval.View(ask, a.width()))
 		case 'l':
 			return nil
 		}

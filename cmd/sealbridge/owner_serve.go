@@ -113,7 +113,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	})
 	wg.Go(func() { watchRules(ctx, h, g, log) })
-	a.console(ctx, &wg, h, g, log, port)
+	page := a.console(ctx, &wg, h, g, log, port)
 	if err := a.agentsDoor(ctx, &wg, h, g, log); err != nil {
 		stop()
 		wg.Wait()
@@ -126,6 +126,9 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 		}
 	} else {
 		a.print("Sealbridge gateway of %s   relay %s   ^C stops it; the relay keeps mail for 14 days\n", c.DisplayName, c.Relay.Endpoint)
+		if page != "" {
+			a.print("  your page  %s   `sealbridge console` opens it\n", page)
+		}
 	}
 	notifySystemd("READY=1")
 	defer notifySystemd("STOPPING=1")

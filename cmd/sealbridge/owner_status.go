@@ -117,6 +117,11 @@ func configCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if h.Config.Chips != nil {
+			if _, err := a.workspace(h); err != nil {
+				return err
+			}
+		}
 		if a.json {
 			return a.emit(map[string]any{"config": "ok", "policy": p.Digest().String(), "agents": len(h.Config.Agents)})
 		}

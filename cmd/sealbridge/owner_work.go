@@ -42,7 +42,7 @@ gates: [contract, effect, delivery]
 `
 
 func proposeCommand(a *app) *cobra.Command {
-	var to, goal, dir, title string
+	var to, goal, dir, title, counter string
 	var inputs []string
 	var dry, wait, template bool
 	c := &cobra.Command{
@@ -53,18 +53,29 @@ func proposeCommand(a *app) *cobra.Command {
 				a.print("%s", draftTemplate)
 				return nil
 			}
-			d, err := draftOf(args, title, goal, inputs)
-			if err != nil {
-				return err
-			}
-			if to == "" {
-				return usage("--to CONTACT")
+			var send func(*local.Client) (gateway.Proposed, error)
+			if counter != "" {
+				if len(args)+len(inputs) > 0 || to != "" || goal != "" || title != "" {
+					return usage("--counter TASK takes its terms from the counter-proposal: no draft, no --to, -m, --title or --input")
+				}
+				send = func(cl *local.Client) (gateway.Proposed, error) { return a.takeUp(c.Context(), cl, counter, dry) }
+			} else {
+				d, err := draftOf(args, title, goal, inputs)
+				if err != nil {
+					return err
+				}
+				if to == "" {
+					return usage("--to CONTACT")
+				}
+				send = func(cl *local.Client) (gateway.Proposed, error) {
+					return local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to, DryRun: dry})
+				}
 			}
 			h, cl, err := a.client()
 			if err != nil {
 				return err
 			}
-			out, err := local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to, DryRun: dry})
+			out, err := send(cl)
 			if err != nil {
 				return err
 			}
@@ -95,6 +106,7 @@ func proposeCommand(a *app) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&to, "to", "", "the contact")
+	f.StringVar(&counter, "counter", "", "take up the counter-proposal with which this task was declined")
 	f.StringVarP(&goal, "message", "m", "", "the goal, instead of a draft file")
 	f.StringVar(&title, "title", "", "a title; the goal's first line where absent")
 	f.StringArrayVar(&inputs, "input", nil, "a file that goes along; may be repeated")
@@ -188,6 +200,17 @@ func (a *app) showTask(t gateway.TaskView) error {
 	}
 	for _, m := range t.History {
 		a.print("%s\n", moment(t, m))
+	}
+	if k := t.Counter; k != nil {
+		a.print("  counter-proposal: %s would accept it with\n", t.With)
+		for _, d := range k.Terms {
+			a.print("    ~ %-20s %s   yours: %s\n", d.Key, d.To, d.From)
+		}
+		if k.Answered != "" {
+			a.print("    taken up in %s\n", k.Answered)
+		} else {
+			a.print("    take it up: sealbridge propose --counter %s\n", short(t.TaskID))
+		}
 	}
 	for _, g := range t.Gates {
 		a.print("  gate %-10s ask %s  %s\n", g.Gate, short(g.AskID), manifest.Display(strings.TrimSuffix(g.State+": "+g.Why, ": "), 200))
@@ -378,8 +401,15 @@ func receiptCommand(a *app) *cobra.Command {
 }
 
 func exportCommand(a *app) *cobra.Command {
-	var file string
-	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task", Example: "  sealbridge export QW7F -o bundle.json", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	var file, as string
+	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task, or the task in another system's words", Example: "  sealbridge export QW7F -o bundle.json\n  sealbridge export QW7F --as chips-task", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		switch as {
+		case "":
+		case "chips-task", "chips-approval", "prickle-packet":
+			return a.exportAs(c, as, args[0], file)
+		default:
+			return usage("--as chips-task, chips-approval (of an ask) or prickle-packet")
+		}
 		_, cl, err := a.client()
 		if err != nil {
 			return err
@@ -402,5 +432,6 @@ func exportCommand(a *app) *cobra.Command {
 		return nil
 	}}
 	c.Flags().StringVarP(&file, "out", "o", "", "the file; - for stdout")
+	c.Flags().StringVar(&as, "as", "", "chips-task, chips-approval (of an ask) or prickle-packet")
 	return c
 }

@@ -90,6 +90,9 @@ func TestASecondImplementationAgrees(t *testing.T) {
 	if _, err := os.Stat(oracle); err != nil {
 		t.Skipf("no second implementation beside the vectors: %s", filepath.Base(oracle))
 	}
+	if real, err := filepath.EvalSymlinks(oracle); err == nil {
+		oracle = real // it runs nothing where its name is a link's
+	}
 	node, err := exec.LookPath("node")
 	if err != nil {
 		if os.Getenv("CI") != "" {

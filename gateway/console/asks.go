@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"sealbridge/gateway"
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -26,6 +28,7 @@ type card struct {
 	Confirmed bool
 	Closed    string
 	Why       string // of a no, the person's words; else what took the ask away
+	Votes     string // yeses so far, where several are needed
 	Files     []file
 	Output    []string // the structured output of a delivery, escaped
 	Allow     allowing
@@ -34,9 +37,21 @@ type card struct {
 
 type file struct{ Name, Shown, Digest, Type, Size string }
 
+// Brief is the digest as cards write it.
+func (f file) Brief() string {
+	d, err := signing.ParseDigest(f.Digest)
+	if err != nil {
+		return ""
+	}
+	return d.Short()
+}
+
 func (s *Server) card(v *visit, a gateway.AskView) card {
 	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Confirmed: a.Ask.From.Confirmed,
 		Closed: s.clock(a.Closed), Why: manifest.Display(a.Why, 1000), Token: v.session.token}
+	if a.Ask.Need > 1 {
+		c.Votes = fmt.Sprintf("%d of %d people have said yes; one no is enough", a.Votes, a.Ask.Need)
+	}
 	for _, l := range a.Ask.Lines {
 		if l.Mark == approval.Cannot {
 			c.Cannot = append(c.Cannot, l)
@@ -58,38 +73,36 @@ func (s *Server) list(v *visit, settled bool) error {
 	if err != nil {
 		return err
 	}
-	cards := []card{}
 	slices.SortStableFunc(as, func(a, b gateway.AskView) int {
 		if settled {
 			return b.Closed.Compare(a.Closed)
 		}
 		return a.Ask.Until.Time().Compare(b.Ask.Until.Time())
 	})
+	var l struct {
+		Cards []card
+		More  int // that the page has no room for
+	}
 	for _, a := range as {
-		if settled != (a.State == string(approval.Waiting)) && len(cards) < maxCards {
-			cards = append(cards, s.card(v, a))
+		switch open := a.State == string(approval.Waiting); {
+		case settled == open:
+		case len(l.Cards) == maxCards:
+			l.More++
+		default:
+			l.Cards = append(l.Cards, s.card(v, a))
 		}
 	}
 	if settled {
-		return s.render(v, http.StatusOK, "decided", "waiting", "Decided", cards)
+		return s.render(v, http.StatusOK, "decided", "waiting", "Decided", l)
 	}
-	return s.render(v, http.StatusOK, "waiting", "waiting", "Waiting for you", cards)
+	return s.render(v, http.StatusOK, "waiting", "waiting", "Waiting for you", l)
 }
 
-const maxCards = 200 // of a list; what is older is on its task's page
+const maxCards = 200 // of a list; the rest is counted, and has its place on the page of its task
 
 // find is the ask of a path, by its whole id.
 func (s *Server) find(v *visit) (gateway.AskView, error) {
-	as, err := s.Gateway.Asks(v.Context(), owner, true)
-	if err != nil {
-		return gateway.AskView{}, err
-	}
-	for _, a := range as {
-		if a.Ask.AskID.String() == v.PathValue("ask") {
-			return a, nil
-		}
-	}
-	return gateway.AskView{}, spec.Refuse(spec.NotFound, "", "no such question here")
+	return s.Gateway.Ask(v.Context(), owner, v.PathValue("ask"))
 }
 
 // ask is one question whole: the difference first, their words below.

@@ -56,6 +56,7 @@ type Server struct {
 	origin   string // http://localhost:7811
 	sessions sessions
 	streams  chan struct{} // one token a live page
+	looked   looked
 	mux      *http.ServeMux
 }
 

@@ -14,7 +14,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Host != s.host:
 		s.elsewhere(w, r)
-	case r.Method != http.MethodGet && !s.sameOrigin(r):
+	case !visited(r), r.Method != http.MethodGet && !s.sameOrigin(r):
 		s.refuse(w, r, http.StatusForbidden, "This came from another page. Nothing was done.")
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -52,6 +52,16 @@ func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 func (s *Server) sameOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return r.Header.Get("Origin") == s.origin && (site == "" || site == "same-origin")
+}
+
+// visited says whether a page of another site, or of another port of this host,
+// asked for something else than to be left for ours: a frame, an image, a script, a fetch.
+func visited(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return true
+	}
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // visit is one request of a logged-in person.

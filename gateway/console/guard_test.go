@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"sealbridge/gateway"
+	"sealbridge/gateway/console"
 	"sealbridge/manifest"
 	"sealbridge/spec"
 )
@@ -104,6 +107,27 @@ func TestNoAnswerCanBeFramedStoredOrScripted(t *testing.T) {
 	}
 }
 
+func TestAnotherPageCanOnlyLinkHere(t *testing.T) {
+	ann, _ := owners(t)
+	ann.open()
+	b := ann.loggedIn()
+	from := func(site, mode, dest string) []func(*http.Request) {
+		return []func(*http.Request){set("Sec-Fetch-Site", site), set("Sec-Fetch-Mode", mode), set("Sec-Fetch-Dest", dest)}
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		for _, as := range [][2]string{{"navigate", "iframe"}, {"navigate", "object"}, {"no-cors", "image"}, {"no-cors", "script"}, {"cors", "empty"}, {"websocket", "websocket"}, {"", ""}} {
+			for _, path := range []string{"/", "/static/console.js", "/events?after=1"} {
+				if res, _ := b.get(path, from(site, as[0], as[1])...); res.StatusCode != http.StatusForbidden {
+					t.Errorf("%s as %v of a %s page: %s, want 403", path, as, site, res.Status)
+				}
+			}
+		}
+		if res, _ := b.get("/", from(site, "navigate", "document")...); res.StatusCode != http.StatusOK {
+			t.Errorf("a link on a %s page: %s", site, res.Status)
+		}
+	}
+}
+
 func TestALoginLinkOpensTheConsoleOnce(t *testing.T) { // G9
 	ann, _ := owners(t)
 	ann.open()
@@ -112,7 +136,7 @@ func TestALoginLinkOpensTheConsoleOnce(t *testing.T) { // G9
 		"another site's link": set("Sec-Fetch-Site", "cross-site"), "another port's link": set("Sec-Fetch-Site", "same-site"), "a fetch ahead": set("Sec-Purpose", "prefetch"),
 	} {
 		b := ann.browser()
-		if res, _ := b.get(link, change); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
+		if res, _ := b.get(link, set("Sec-Fetch-Mode", "navigate"), set("Sec-Fetch-Dest", "document"), change); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
 			t.Errorf("%s: %s, %v", what, res.Status, res.Cookies())
 		}
 	}
@@ -192,4 +216,57 @@ func TestWithoutAConsoleThereIsNoLink(t *testing.T) {
 	}
 	ann.now.forward(2 * time.Minute)
 	ann.link()
+}
+
+func TestThePortIsTakenWhole(t *testing.T) { // both addresses that localhost can mean, or none
+	ls, at, err := console.Listen(0)
+	must(t, err)
+	for _, l := range ls {
+		if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+			t.Errorf("listens on %s", l.Addr())
+		}
+	}
+	if _, _, err := console.Listen(at); spec.ReasonOf(err) != spec.Unavailable {
+		t.Errorf("a port that is taken: %v, want unavailable", err)
+	}
+	last := ls[len(ls)-1]
+	for _, l := range ls[:len(ls)-1] {
+		l.Close()
+	}
+	if _, _, err := console.Listen(at); spec.ReasonOf(err) != spec.Unavailable {
+		t.Errorf("with %s taken: %v, want unavailable", last.Addr(), err)
+	}
+	last.Close()
+}
+
+func TestALivePageNeedsASessionAndAPlace(t *testing.T) {
+	ann, _ := owners(t)
+	ann.open()
+	b := ann.loggedIn()
+	if res, _ := ann.browser().get("/events?after=1"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a session: %s, want 401", res.Status)
+	}
+	for _, q := range []string{"", "?after=0", "?after=-1", "?after=x", "?after=99999999999999999999"} {
+		if res, _ := b.get("/events" + q); res.StatusCode != http.StatusBadRequest {
+			t.Errorf("after %q: %s, want 400", q, res.Status)
+		}
+	}
+	streams := 0
+	for ; streams < 40; streams++ {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, ann.s.Origin()+"/events?after=1", nil)
+		must(t, err)
+		res, err := b.c.Do(r)
+		must(t, err)
+		defer res.Body.Close()
+		if res.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		first := make([]byte, len("event: moved\n"))
+		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "event: moved\n" {
+			t.Fatalf("%q, %v", first, err)
+		}
+	}
+	if streams != 32 {
+		t.Errorf("%d live pages at once, want 32", streams)
+	}
 }

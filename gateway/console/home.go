@@ -1,9 +1,12 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
@@ -74,10 +77,34 @@ func (s *Server) health(v *visit) error {
 		b.Counts = append(b.Counts, figure{what, n})
 	}
 	slices.SortFunc(b.Counts, func(a, c figure) int { return strings.Compare(a.What, c.What) })
-	if s.Health != nil {
-		b.Findings = s.Health(v.Context())
-	}
+	b.Findings = s.findings(v.Context())
 	return s.render(v, http.StatusOK, "health", "health", "Health", b)
+}
+
+// findings are looked for again after a while only: a live page asks whenever
+// something is written, and looking starts a program in a box.
+func (s *Server) findings(ctx context.Context) []Finding {
+	if s.Health == nil {
+		return nil
+	}
+	l := &s.looked
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := s.Now(); l.at.IsZero() || now.Sub(l.at) >= looksEvery {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), looksEvery) // what is found is for the next page too
+		defer stop()
+		l.found, l.at = s.Health(ctx), now
+	}
+	return l.found
+}
+
+const looksEvery = 30 * time.Second
+
+// looked is what was found last.
+type looked struct {
+	mu    sync.Mutex // guards both; one look at a time
+	at    time.Time
+	found []Finding
 }
 
 type figure struct {

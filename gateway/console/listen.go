@@ -2,11 +2,10 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"sealbridge/spec"
@@ -20,15 +19,24 @@ func Listen(port int) (ls []net.Listener, at int, err error) {
 		return nil, 0, taken(port, err)
 	}
 	at = four.Addr().(*net.TCPAddr).Port
+	if !hasIPv6() {
+		return []net.Listener{four}, at, nil
+	}
 	six, err := net.Listen("tcp6", "[::1]:"+strconv.Itoa(at))
-	switch {
-	case err == nil:
-		return []net.Listener{four, six}, at, nil
-	case errors.Is(err, syscall.EADDRINUSE):
+	if err != nil {
 		four.Close()
 		return nil, 0, taken(at, err)
 	}
-	return []net.Listener{four}, at, nil // a machine without IPv6
+	return []net.Listener{four, six}, at, nil
+}
+
+// hasIPv6 says whether this machine has the loopback of IPv6 at all.
+func hasIPv6() bool {
+	as, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(as, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(net.IPv6loopback)
+	})
 }
 
 func taken(port int, err error) error {

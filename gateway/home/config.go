@@ -28,7 +28,22 @@ type Config struct {
 	Notify     []Notify         `yaml:"notify,omitempty"`
 	Keep       Keep             `yaml:"keep,omitempty"`
 	Console    Console          `yaml:"console,omitempty"`
+	Chips      *Chips           `yaml:"chips,omitempty"`
 	MCP        MCP              `yaml:"mcp,omitempty"`
+}
+
+// Chips says who is who in one Chips workspace (spec/bridge.md).
+type Chips struct {
+	Workspace string                `yaml:"workspace"`
+	Lead      string                `yaml:"lead"`
+	Owner     string                `yaml:"owner"`
+	Contacts  map[string]string     `yaml:"contacts,omitempty"` // participant -> our name of a contact
+	Locals    []string              `yaml:"locals,omitempty"`
+	Worker    string                `yaml:"worker,omitempty"`
+	Autonomy  int64                 `yaml:"autonomy,omitempty"`
+	Deadline  string                `yaml:"deadline,omitempty"` // where a task has none
+	Budget    manifest.DraftBudget  `yaml:"budget,omitempty"`
+	Sandbox   manifest.DraftSandbox `yaml:"sandbox,omitempty"`
 }
 
 // Console is the owner's page in a browser, on loopback.
@@ -229,6 +244,7 @@ func LineOf(path, pointer string) string {
 func configText(n New) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, relayAddress(n.Relay))
+	b.WriteString("# console: {port: 7811}   the owner's page, http://localhost:7811; fixed, because passkeys are bound to it; {off: true} for none\n")
 	b.WriteString("# agents work for others, one boxed process a task (sealbridge agent add NAME -- COMMAND…),\n# or ask for you (sealbridge agent add NAME --client claude-code)\n")
 	names := make([]string, 0, len(n.Agents))
 	for name := range n.Agents {

@@ -46,6 +46,9 @@ var (
 	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
 	Wishes        = Op[bool, []gateway.Wish]{"wishes", (*gateway.Gateway).Wishes}
 	Login         = Op[gateway.None, gateway.Login]{"login", (*gateway.Gateway).Login}
+	Contract      = Op[gateway.Ref, gateway.Contracted]{"contract", (*gateway.Gateway).Contract}
+	Counter       = Op[gateway.TakeUp, gateway.Proposed]{"counter", (*gateway.Gateway).TakeUpCounter}
+	Counters      = Op[gateway.None, []gateway.TaskView]{"counters", (*gateway.Gateway).Counters}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -81,7 +84,10 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Decide)
 	row(mux, g, Deny)
 	row(mux, g, Wishes)
+	row(mux, g, Counter)
+	row(mux, g, Counters)
 	row(mux, g, Login)
+	row(mux, g, Contract)
 	row(mux, g, Export)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {

@@ -186,3 +186,13 @@ func OpenSidecar(v jcs.Value) (s Sidecar, err error) {
 	}
 	return s, nil
 }
+
+// Named is the table that a person makes by naming, for one event, the contact
+// who stands behind its `to`. It believes the event about itself and nothing more.
+func (t Task) Named(contact string) Workspace {
+	lead := t.actor.ID
+	if t.actor.Kind == "agent" && t.Seq != nil {
+		lead = t.actor.HarnessID
+	}
+	return Workspace{ID: t.WorkspaceID, Lead: lead, Owner: t.OnBehalfOf, Contacts: map[string]string{t.To: contact}}
+}

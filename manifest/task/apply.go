@@ -101,7 +101,7 @@ func (t Task) take(ev manifest.Event, n entry) (Task, error) {
 		u = u.extend(s, n)
 	} else {
 		u.chains[s] = u.chains[s].with(n)
-		u = u.refold(u.man())
+		u = u.refold(u.Manifest())
 	}
 	if b := u.breaks[s]; b != nil && (before == nil || *before != *b) {
 		return u, &TransitionError{Author: role, Seq: n.Seq, Kind: n.Kind, Digest: n.Digest, Fork: b.Fork, Cause: b.Cause}

@@ -230,7 +230,7 @@ func (x *explorer) check(w *world) {
 		x.Errorf("same events, different task (L1):\n%+v\n%+v", w.task[0].f, w.task[1].f)
 	}
 	if all {
-		whole := w.task[0].refold(w.task[0].man())
+		whole := w.task[0].refold(w.task[0].Manifest())
 		if !reflect.DeepEqual(whole, w.task[0]) {
 			x.Errorf("counted one by one and from the beginning differ (L1)")
 		}

@@ -39,7 +39,7 @@ func open(ev manifest.Event, p manifest.Proposed) (Task, error) {
 
 // blank is the task of a manifest before its first event.
 func blank(payload jcs.Value, digest signing.Digest, m manifest.TaskManifest) Task {
-	t := Task{key: manifest.TaskKey{Owner: m.Requester.OwnerDid, ID: m.TaskID}, digest: digest, payload: payload}
+	t := Task{key: manifest.TaskKey{Owner: m.Requester.OwnerDid, ID: m.TaskID}, digest: digest, payload: payload, read: &m}
 	t.agents[0] = m.Requester.AgentDid
 	if m.Worker != nil {
 		t.agents[1] = m.Worker.AgentDid

@@ -24,6 +24,7 @@ type Task struct {
 	digest  signing.Digest // of the original manifest
 	payload jcs.Value      // the original manifest, without signatures
 	agents  [2]signing.DID
+	read    *manifest.TaskManifest // payload, read once; never written
 
 	chains  [2]chain
 	f       fold
@@ -48,12 +49,10 @@ func (t Task) Payload() jcs.Value { return t.payload }
 // ManifestDigest is the digest of the original manifest, for ever (S8).
 func (t Task) ManifestDigest() signing.Digest { return t.digest }
 
-// Manifest is the original, read anew: ask once, not in a loop.
-func (t Task) Manifest() manifest.TaskManifest { return t.man() }
-
-func (t Task) man() (m manifest.TaskManifest) {
-	if !t.payload.IsZero() {
-		_ = jcs.Decode(t.payload, &m) // it was read when the task was opened
+// Manifest is the original. What it points to is shared: it is only read.
+func (t Task) Manifest() (m manifest.TaskManifest) {
+	if t.read != nil {
+		m = *t.read
 	}
 	return m
 }
@@ -73,7 +72,7 @@ func (t Task) InForce() Contract {
 
 // ContractAs is the manifest with what c changes.
 func (t Task) ContractAs(c Contract) (manifest.TaskManifest, signing.Digest) {
-	m := t.man()
+	m := t.Manifest()
 	m.Deadline, m.Verification.MaxRetries = c.Deadline, c.MaxRetries
 	m.Budget.MaxInputTokens, m.Budget.MaxOutputTokens = c.Limits.InputTokens, c.Limits.OutputTokens
 	m.Budget.MaxToolInvocations, m.Budget.MaxWallClockSeconds = c.Limits.ToolInvocations, c.Limits.WallClockSeconds

@@ -259,10 +259,10 @@ func TestAYesServesNothingElse(t *testing.T) {
 func TestFirstWinsAndNoBeats(t *testing.T) {
 	a := gates(t)["accept"].ask(t)
 	at := a.At.Time().Add(time.Minute)
-	yes, no := signed(approval.Decide(a, approval.Allow, "passkey", at), benOwner, at), signed(approval.Decide(a, approval.Deny, "none", at), benOwner, at)
+	yes, no := signed(approval.Decide(a, approval.Allow, "passphrase", at), benOwner, at), signed(approval.Decide(a, approval.Deny, "none", at), benOwner, at)
 	two := a
 	two.Need = 2
-	yes2 := signed(approval.Decide(two, approval.Allow, "passkey", at), benOwner, at)
+	yes2 := signed(approval.Decide(two, approval.Allow, "passphrase", at), benOwner, at)
 	for name, c := range map[string]struct {
 		a    approval.Ask
 		said []manifest.Verified

@@ -12,6 +12,7 @@ package approval
 
 import (
 	"encoding/base64"
+	"slices"
 	"time"
 
 	"sealbridge/manifest"
@@ -46,14 +47,16 @@ type Ask struct {
 	Risk            []string        `json:"risk" rule:"items=0..8,unique,each.enum=external|external_communication|irreversible|destructive|financial|credential|privacy|legal"`
 	Presence        []string        `json:"presence" rule:"items=1..20,each.len=1..64"` // kinds that count for a yes (G10)
 	Approvers       []string        `json:"approvers" rule:"items=1..50,each.len=1..100"`
-	Need            int64           `json:"need" rule:"num=1..50"` // votes (G5)
-	StepUp          bool            `json:"stepUp"`
-	PolicyDigest    signing.Digest  `json:"policyDigest"`
-	Because         string          `json:"because" rule:"len=1..300"` // the rule that asks
-	Ends            signing.Time    `json:"ends"`                      // the deadline of the contract in force
-	At              signing.Time    `json:"at"`
-	Until           signing.Time    `json:"until"`                   // from this instant on the answer is no (G4)
-	Nonce           string          `json:"nonce" rule:"len=22..22"` // 128 bits, base64url
+	// Keys of those approvers who are not the owner, by name; absent where only the owner is asked.
+	ApproverKeys map[string]signing.DID `json:"approverKeys,omitempty" rule:"items=1..50"`
+	Need         int64                  `json:"need" rule:"num=1..50"` // votes (G5)
+	StepUp       bool                   `json:"stepUp"`
+	PolicyDigest signing.Digest         `json:"policyDigest"`
+	Because      string                 `json:"because" rule:"len=1..300"` // the rule that asks
+	Ends         signing.Time           `json:"ends"`                      // the deadline of the contract in force
+	At           signing.Time           `json:"at"`
+	Until        signing.Time           `json:"until"`                   // from this instant on the answer is no (G4)
+	Nonce        string                 `json:"nonce" rule:"len=22..22"` // 128 bits, base64url
 }
 
 // Party is the other side as a card shows it: by the name that we gave (M8).
@@ -134,6 +137,11 @@ func (a Ask) check() error {
 		named, _ := a.Subject.At("/delivery")
 		if text, _ := named.Text(); a.Delivery.IsZero() || text != signing.DigestOf(a.Delivery.Bytes()).String() {
 			return spec.Refuse(spec.BadDigest, "/delivery", "G2: the delivery that the subject names")
+		}
+	}
+	for name := range a.ApproverKeys {
+		if !slices.Contains(a.Approvers, name) {
+			return spec.Refuse(spec.Malformed, "/approverKeys", "G5: of somebody who is asked")
 		}
 	}
 	for _, t := range a.Theirs {

@@ -65,12 +65,6 @@ func Choices(a Ask) string {
 	return "[a] allow   [d] deny   [v] view   [l] later"
 }
 
-// CanCounter says whether a no to this ask can carry a draft: a contract that
-// somebody asks of us (G7).
-func CanCounter(a Ask) bool {
-	return a.Gate == manifest.ContractGate && a.Side == manifest.Worker && !isAmendment(a)
-}
-
 // direction says whether the other side asks, or is to be asked.
 func direction(a Ask) string {
 	if a.Side == manifest.Requester && a.Gate == manifest.ContractGate && !isAmendment(a) {

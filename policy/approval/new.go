@@ -27,6 +27,7 @@ type Terms struct {
 	Last     *manifest.TaskManifest // the last contract with this contact that got a yes on this side
 	Delivery *manifest.Delivery     // DELIVERY_ACCEPT: the delivery itself
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
+	Chosen   []string               // what another system left open and this gateway chose (J6)
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 }
 
@@ -81,7 +82,7 @@ func New(c policy.Case, d policy.Decision, x Terms) (Ask, error) {
 		TaskID: m.TaskID, ManifestDigest: c.Event.ManifestDigest, ContractDigest: g.Contract,
 		Subject: subject, SubjectDigest: g.Subject,
 		From:     Party{Name: orText(x.Contact, c.Contact.Name, "a contact"), OwnerDid: otherOwner(m, g.Side), Confirmed: x.Confirmed, Finished: x.Finished},
-		Presence: g.Presence, Approvers: g.Who, Need: int64(g.Need), StepUp: g.StepUp,
+		Presence: g.Presence, Approvers: g.Who, ApproverKeys: g.Keys, Need: int64(g.Need), StepUp: g.StepUp,
 		PolicyDigest: x.Policy, Because: because(d, x.Because),
 		Ends: m.Deadline, At: at, Until: until(at, g.Until, m.Deadline),
 		Nonce: base64.RawURLEncoding.EncodeToString(x.Nonce[:]),

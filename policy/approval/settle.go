@@ -39,16 +39,16 @@ func Settle(a Ask, said []manifest.Verified, at time.Time) (Outcome, policy.Cons
 		return Expired, policy.Consent{}
 	}
 	digest := a.Digest()
-	var voters []signing.DID // one vote a person (G5)
+	yes := map[string]bool{} // one vote a person (G5)
 	for _, v := range said {
 		d, err := counts(a, digest, v, at)
-		if err != nil || slices.Contains(voters, v.By()) {
+		if err != nil {
 			continue
 		}
 		if d.Verdict != Allow {
 			return Denied, policy.Consent{}
 		}
-		if voters = append(voters, v.By()); int64(len(voters)) >= max(1, a.Need) {
+		if yes[person(v)] = true; int64(len(yes)) >= max(1, a.Need) {
 			return Allowed, policy.Consent{Gate: a.Gate, AskDigest: digest, Contract: a.ContractDigest, Subject: a.SubjectDigest,
 				Owner: a.OwnerDid, Decision: v.Digest(), Lasts: policy.LastsOnce, Until: a.Until.Time()}
 		}
@@ -76,8 +76,10 @@ func counts(a Ask, digest signing.Digest, v manifest.Verified, at time.Time) (*m
 	}
 	made := d.DecidedAt.Time()
 	switch {
-	case d.CertificateDigest != nil || v.By() != a.OwnerDid || !v.Owner().IsZero() && v.Owner() != a.OwnerDid:
-		return d, spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: the owner who is asked")
+	case !a.asks(v, d.Verdict):
+		return d, spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: somebody who is asked")
+	case !certifiedAt(v, at):
+		return d, spec.Refuse(spec.CertificateExpired, "/certificateDigest", "G5")
 	case made.After(at.Add(policy.MaxAhead)):
 		return d, spec.Refuse(spec.Malformed, "/decidedAt", "T1: 60 s ahead at most")
 	case d.Lasts != policy.LastsOnce:

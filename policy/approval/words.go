@@ -66,6 +66,9 @@ func (w *words) propose(c policy.Case) {
 	w.spend(w.who)
 	w.repeat()
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
+	if len(w.x.Chosen) > 0 {
+		w.line(Newly, "chosen", strings.Join(w.x.Chosen, ", ")+": by this gateway, because whoever asked did not say")
+	}
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}

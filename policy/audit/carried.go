@@ -64,6 +64,10 @@ func (c *Custody) add(at signing.Time) {
 // revoked: of an agent that was taken back, only the events stand that the
 // revocation names, and what the other side had seen before (H11).
 func (a *audit) revoked(d *document, r *manifest.Revocation) {
+	if r.Target == "approver-certificate" {
+		a.approverRevoked(r)
+		return
+	}
 	if r.Target != "agent-certificate" {
 		if c, ok := a.consents[r.TargetDigest]; ok && r.Target == "gate-decision" && c.Owner == r.OwnerDid {
 			a.find(Note, spec.Revoked, c.doc, c.path, "I7", "this decision was taken back later: "+d.path)
@@ -86,6 +90,24 @@ func (a *audit) revoked(d *document, r *manifest.Revocation) {
 		late := stands < 0 && ev.e.At.After(r.At) || stands >= 0 && ev.e.Seq > stands
 		if ev.e.Author == agent && late {
 			a.find(Wrong, spec.Revoked, ev.doc, "", "H11", fmt.Sprintf("%s's event %d comes after its agent was taken back", a.name(ev.role), ev.e.Seq))
+		}
+	}
+}
+
+// approverRevoked: what was said by a yes whose certificate was taken back
+// before does not hold; what was said before stays good (I7, G5, T2).
+func (a *audit) approverRevoked(r *manifest.Revocation) {
+	for _, ev := range a.events {
+		d := manifest.DecisionIn(ev.e.Body.Fact)
+		if d == nil {
+			continue
+		}
+		c, ok := a.consents[signing.DigestOf(d.Bytes())]
+		if !ok || c.Owner != r.OwnerDid || c.decision.CertificateDigest == nil || *c.decision.CertificateDigest != r.TargetDigest {
+			continue
+		}
+		if ev.e.At.After(r.At) {
+			a.find(Wrong, spec.Revoked, ev.doc, "/body/decision/certificateDigest", "G5", fmt.Sprintf("%s's event %d was said by an approver who was taken back before", a.name(ev.role), ev.e.Seq))
 		}
 	}
 }

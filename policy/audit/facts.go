@@ -33,7 +33,7 @@ func (a *audit) facts() {
 	}
 	for d := range a.evidence() {
 		for _, m := range d.signed.Marks() {
-			if d.typ == "agent-certificate" || d.typ == "box-key" {
+			if d.typ == "agent-certificate" || d.typ == "approver-certificate" || d.typ == "box-key" {
 				continue
 			}
 			if f.From.IsZero() || m.At.Before(f.From) {
@@ -117,8 +117,21 @@ func (a *audit) evidenceLists() {
 	}
 	for _, ap := range a.rep.Facts.Approvals {
 		what := gateWord(ap.Gate) + " decided by the owner"
+		if ap.Person != "" && ap.Person != manifest.OwnerPerson {
+			what = gateWord(ap.Gate) + " decided by an approver whom the owner certified"
+		}
 		a.rep.Proven = append(a.rep.Proven, Entry{What: what, By: a.name(ap.By), Rule: "G1"})
-		a.rep.Claimed = append(a.rep.Claimed, Entry{What: gateWord(ap.Gate) + " presence: " + manifest.Display(ap.Presence, 64), By: a.name(ap.By), Rule: "G10"})
+		presence := Entry{What: gateWord(ap.Gate) + " presence: " + manifest.Display(ap.Presence, 64), By: a.name(ap.By), Rule: "G10"}
+		if ap.Proven {
+			a.rep.Proven = append(a.rep.Proven, presence)
+		} else {
+			a.rep.Claimed = append(a.rep.Claimed, presence)
+		}
+		if quorum := (Entry{What: fmt.Sprintf("%s votes: %d of %d are here", gateWord(ap.Gate), ap.Votes, ap.Need), By: a.name(ap.By), Rule: "G5"}); ap.Votes < ap.Need {
+			a.rep.Claimed = append(a.rep.Claimed, quorum)
+		} else if ap.Need > 1 {
+			a.rep.Proven = append(a.rep.Proven, quorum)
+		}
 		if !ap.Shown && a.sealed && ap.By == a.sealer {
 			a.rep.Missing = append(a.rep.Missing, Entry{What: "the text that was shown for " + gateWord(ap.Gate), By: a.name(ap.By), Rule: "G2", Ask: a.name(ap.By) + ": the ask"})
 		}

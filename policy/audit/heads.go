@@ -57,10 +57,7 @@ func (a *audit) head(d *document, path string, r manifest.Role, h *manifest.Head
 		return true
 	}
 	var other *event
-	for _, ev := range a.events {
-		if ev.role != r || ev.e.Seq != h.Seq {
-			continue
-		}
+	for _, ev := range a.placed(r, h.Seq) {
 		if ev.doc.whole == h.Digest {
 			return true
 		}
@@ -75,6 +72,25 @@ func (a *audit) head(d *document, path string, r manifest.Role, h *manifest.Head
 	}
 	a.missing(fmt.Sprintf("%s's event %d", by, h.Seq), by, "R4", d.path+path, fmt.Sprintf("%s: event %d as sent (%s)", by, h.Seq, h.Digest.Short()))
 	return false
+}
+
+// place is where an event stands; a fork has several at one place.
+type place struct {
+	role manifest.Role
+	seq  int64
+}
+
+// placed are the events at one place. There may be an acknowledgement for each
+// event, so nothing looks through all.
+func (a *audit) placed(r manifest.Role, seq int64) []*event {
+	if a.places == nil {
+		a.places = make(map[place][]*event, len(a.events))
+		for _, ev := range a.events {
+			at := place{ev.role, ev.e.Seq}
+			a.places[at] = append(a.places[at], ev)
+		}
+	}
+	return a.places[place{r, seq}]
 }
 
 func (a *audit) signer(d *document) string {

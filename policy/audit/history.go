@@ -26,6 +26,7 @@ type event struct {
 type consent struct {
 	policy.Consent
 	decision *manifest.GateDecision
+	by       manifest.Verified
 	doc      *document
 	path     string
 }
@@ -128,7 +129,7 @@ func denial(d policy.Decision) string {
 // decisions opens every gate-decision, alone or inside an event, and keeps the
 // yeses whose signer is the owner that they name (G1).
 func (a *audit) decisions() {
-	a.consents, a.asks = map[signing.Digest]consent{}, map[signing.Digest]*document{}
+	a.consents, a.asks, a.votes = map[signing.Digest]consent{}, map[signing.Digest]*document{}, map[signing.Digest][]manifest.Verified{}
 	for _, d := range a.sorted {
 		if d.ask != nil && d.err == nil {
 			a.asks[d.whole] = d
@@ -148,7 +149,7 @@ func (a *audit) decisions() {
 
 func (a *audit) decisionInside(d *document, v jcs.Value) {
 	const path = "/body/decision"
-	s, err := manifest.OpenValue(v, nil)
+	s, err := manifest.OpenValue(v, a.keys)
 	if err != nil {
 		a.wrong(d, path, err)
 		return
@@ -165,8 +166,8 @@ func (a *audit) decisionInside(d *document, v jcs.Value) {
 }
 
 func (a *audit) consent(d *document, path string, by manifest.Verified, g *manifest.GateDecision) {
-	if by.By() != g.OwnerDid || g.TaskID != a.m.TaskID {
-		a.find(Wrong, spec.WrongSigner, d, path, "G1", "a decision by another key than the owner's, or for another task")
+	if by.Owner() != g.OwnerDid || g.TaskID != a.m.TaskID {
+		a.find(Wrong, spec.WrongSigner, d, path, "G1", "a decision for another owner than it names, or for another task")
 		return
 	}
 	if ask, ok := a.asks[g.AskDigest]; ok {
@@ -176,13 +177,14 @@ func (a *audit) consent(d *document, path string, by manifest.Verified, g *manif
 			return
 		}
 	}
+	a.votes[g.AskDigest] = append(a.votes[g.AskDigest], by)
 	if g.Verdict != approval.Allow {
 		return
 	}
 	if have, ok := a.consents[by.Digest()]; ok && have.path != "" {
 		return
 	}
-	a.consents[by.Digest()] = consent{doc: d, path: path, decision: g, Consent: policy.Consent{Gate: g.Gate, AskDigest: g.AskDigest,
+	a.consents[by.Digest()] = consent{doc: d, path: path, decision: g, by: by, Consent: policy.Consent{Gate: g.Gate, AskDigest: g.AskDigest,
 		Contract: g.ContractDigest, Subject: g.SubjectDigest, Owner: g.OwnerDid, Decision: by.Digest(), Lasts: g.Lasts}}
 }
 
@@ -195,8 +197,18 @@ func (a *audit) approved(ev *event, c consent) {
 		a.find(Wrong, spec.Malformed, ev.doc, "/body/decision/decidedAt", "T1", "decided after what it allows")
 	}
 	ask := a.asks[c.AskDigest]
-	a.rep.Facts.Approvals = append(a.rep.Facts.Approvals, Approval{Gate: c.Gate, By: ev.role, Presence: c.decision.Presence,
-		At: c.decision.DecidedAt, Decision: c.Decision, Shown: ask != nil, On: ev.e.Body.Fact.Kind()})
+	ap := Approval{Gate: c.Gate, By: ev.role, Presence: c.decision.Presence, Proven: approval.Proven(c.by.Signed),
+		At: c.decision.DecidedAt, Decision: c.Decision, Shown: ask != nil, On: ev.e.Body.Fact.Kind()}
+	if cert, ok := c.by.Approver(); ok {
+		ap.Person = cert.Person
+		if !ev.e.At.Before(cert.ExpiresAt) {
+			a.find(Wrong, spec.CertificateExpired, ev.doc, "/body/decision/certificateDigest", "G5", "the approver's certificate had run out when this was said")
+		}
+	}
+	if ask != nil {
+		ap.Need, ap.Votes = max(1, ask.ask.Need), approval.Yeses(*ask.ask, a.votes[c.AskDigest], c.decision.DecidedAt.Time())
+	}
+	a.rep.Facts.Approvals = append(a.rep.Facts.Approvals, ap)
 }
 
 // gaps says which events are missing: those that the rest names.

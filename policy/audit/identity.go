@@ -213,10 +213,13 @@ func (a *audit) foreign(d *document) string {
 		if doc.TaskID != a.m.TaskID {
 			return other
 		}
-	case *manifest.AgentCertificate, *manifest.BoxKey, *manifest.Revocation:
+	case *manifest.AgentCertificate, *manifest.ApproverCertificate, *manifest.BoxKey, *manifest.Revocation:
 		if !slices.Contains(a.owners(), named(d.signed)) {
 			return "of an owner who is no party"
 		}
+	}
+	if c, ok := d.signed.Approver(); ok && slices.Contains(a.owners(), c.OwnerDid) {
+		return ""
 	}
 	if _, ok := a.role(d.signed.By()); !ok && !slices.Contains(a.owners(), d.signed.By()) && d.typ != "task-manifest" {
 		return "by a third party"

@@ -133,7 +133,11 @@ type Amendment struct {
 type Approval struct {
 	Gate     manifest.Gate  `json:"gate"`
 	By       manifest.Role  `json:"by"`
-	Presence string         `json:"presence"` // claimed (G10)
+	Presence string         `json:"presence"`
+	Proven   bool           `json:"proven"`           // an assertion or a device's certificate is here; else presence is claimed (G10)
+	Person   string         `json:"person,omitempty"` // an approver's, as the owner certified it; "" for the owner key
+	Votes    int64          `json:"votes,omitempty"`  // yeses that are here, and how many the ask needed (G5); 0 where the ask is not shown
+	Need     int64          `json:"need,omitempty"`
 	At       signing.Time   `json:"at"`
 	Decision signing.Digest `json:"decision"`
 	Shown    bool           `json:"shown"` // the ask, with the text that was shown, is here

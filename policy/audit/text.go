@@ -89,6 +89,14 @@ func (p *Page) who(r Report) {
 	}
 }
 
+// proven is the word behind a presence (G10).
+func proven(a Approval) string {
+	if a.Proven {
+		return "proven"
+	}
+	return "claimed"
+}
+
 // nameOf is what the report calls a side.
 func (r Report) nameOf(role manifest.Role) string {
 	for _, x := range r.Parties {
@@ -117,7 +125,7 @@ func (p *Page) contract(r Report) {
 		if a.Shown {
 			shown = "   text shown: in the bundle"
 		}
-		p.Row(first(i, "Approved"), fmt.Sprintf("%-10s %s  %s, claimed  %s%s", gateWord(a.Gate), r.nameOf(a.By), manifest.Display(a.Presence, 64), clock(a.At), shown))
+		p.Row(first(i, "Approved"), fmt.Sprintf("%-10s %s  %s, %s  %s%s", gateWord(a.Gate), r.nameOf(a.By), manifest.Display(a.Presence, 64), proven(a), clock(a.At), shown))
 	}
 }
 

@@ -38,7 +38,7 @@ const MaxFindings = 1000
 // What is there and does not hold is a finding, not an error; an error means
 // that the input is no JSON of ours at all, or that r failed.
 func Verify(r io.Reader, o Options) (Report, error) {
-	a := &audit{o: o}
+	a := &audit{o: o, keys: signing.NewKeys()}
 	if err := a.read(r); err != nil {
 		return Report{}, err
 	}
@@ -85,6 +85,7 @@ func (d *document) bad() bool {
 // audit is the state of one replay.
 type audit struct {
 	o       Options
+	keys    *signing.Keys // one history is signed by few keys
 	rep     Report
 	docs    []*document // as they stand in the file
 	sorted  []*document // by digest: what is said of them does not depend on their order
@@ -96,8 +97,10 @@ type audit struct {
 	trusts   []manifest.Trust // oldest first; a document holds if any of them admits it
 	task     task.Task
 	events   []*event // that were applied, in the order of replay
+	places   map[place][]*event
 	consents map[signing.Digest]consent
 	asks     map[signing.Digest]*document
+	votes    map[signing.Digest][]manifest.Verified // by the digest of their ask
 	sealer   manifest.Role
 	sealed   bool
 }
@@ -166,7 +169,7 @@ func (a *audit) open(docs []*document) {
 	for c := range cores {
 		wg.Go(func() {
 			for i := c; i < len(docs); i += cores {
-				docs[i].open()
+				docs[i].open(a.keys)
 			}
 		})
 	}
@@ -174,7 +177,7 @@ func (a *audit) open(docs []*document) {
 }
 
 // open is all that can be said of a document alone. It touches nothing else.
-func (d *document) open() {
+func (d *document) open(k *signing.Keys) {
 	d.whole, d.typ = signing.DigestOf(d.value.Bytes()), manifest.TypeName(d.value)
 	if d.typ == "ask" {
 		ask, err := approval.Open(d.value)
@@ -185,14 +188,16 @@ func (d *document) open() {
 		d.openRedacted()
 		return
 	}
-	if d.words = manifest.Blocks(d.value, nil); len(d.words) == 0 || d.bad() {
-		return
-	}
 	switch d.typ {
 	case "custody-receipt", "relay-hello", "checkpoint":
-		d.err = d.openRelay()
-	default:
-		d.signed, d.err = manifest.OpenValue(d.value, nil)
+		if d.words = manifest.Blocks(d.value, k); len(d.words) > 0 && !d.bad() {
+			d.err = d.openRelay()
+		}
+		return
+	}
+	signed, words, err := manifest.OpenWords(d.value, k)
+	if d.words = words; len(words) > 0 && !d.bad() {
+		d.signed, d.err = signed, err
 	}
 }
 
@@ -226,7 +231,7 @@ func (d *document) openRelay() error {
 	}
 	switch d.typ {
 	case "custody-receipt":
-		r, err := relay.OpenReceipt(d.value.Bytes(), by)
+		r, err := relay.ReadReceipt(d.value, by)
 		d.receipt = &r
 		return err
 	case "checkpoint":

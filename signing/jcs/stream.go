@@ -14,8 +14,8 @@ import (
 const (
 	// MaxStreamBytes: two full histories of a task with every other document of it, laid out by hand.
 	MaxStreamBytes = 512 << 20
-	// MaxStreamDocuments: 10,000 events a side, and three more documents for each.
-	MaxStreamDocuments = 80_000
+	// MaxStreamDocuments: 10,000 events a side, and five more documents for each.
+	MaxStreamDocuments = 120_000
 )
 
 // Documents reads what a file or a pipe holds: one document, several one after

@@ -29,17 +29,21 @@ function busy() {
 }
 
 // swap puts the fresh part in place of the old one; what was opened stays open,
-// what had the focus keeps it.
+// what was typed stays, what had the focus keeps it.
 function swap(fresh, name) {
   const old = document.querySelector(name), next = fresh.querySelector(name);
   if (!old || !next || old.innerHTML === next.innerHTML) return;
   const open = [...old.querySelectorAll("details[open]")].map(d => d.id);
   const at = old.contains(document.activeElement) ? document.activeElement.id : "";
+  const typed = [...old.querySelectorAll("input:not([type=hidden])[name], textarea[name]")].map(i => [i.name, i.value]);
   old.replaceWith(document.importNode(next, true));
   for (const id of open) { const d = document.getElementById(id); if (d) d.open = true; }
+  for (const [name, value] of typed) { const i = document.querySelector(named(name)); if (i) i.value = value; }
   if (at) document.getElementById(at)?.focus({ preventScroll: true });
   mark(marked);
 }
+
+const named = name => "[name=" + CSS.escape(name) + "]:not([type=hidden])";
 
 function listen() {
   if (stream || !seq || seq === "0" || document.hidden) return;

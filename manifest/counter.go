@@ -131,6 +131,15 @@ func TermKeys() []string {
 	return out
 }
 
+// Terms are the terms of a contract as a draft spells them, in the order of [TermKeys].
+func (m TaskManifest) Terms() []Setting {
+	out := make([]Setting, len(terms))
+	for i, t := range terms {
+		out[i] = Setting{t.key, t.get(m)}
+	}
+	return out
+}
+
 // Counter is the contract with other terms; a span as deadline counts from at.
 // It refuses a term that does not exist, and a counter-proposal that changes nothing.
 func (m TaskManifest) Counter(set []Setting, at time.Time) (TaskManifest, error) {

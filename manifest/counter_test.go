@@ -23,6 +23,11 @@ func TestACounterProposalChangesTermsAndNothingElse(t *testing.T) { // G7
 	if got := manifest.Differences(m, c); len(got) != 3 || got[0] != (manifest.Difference{Key: "budget.time", From: "1h", To: "10m"}) {
 		t.Errorf("%+v", got)
 	}
+	for i, s := range c.Terms() {
+		if s.Key != manifest.TermKeys()[i] || s.Key == "budget.time" && s.Value != "10m" {
+			t.Errorf("term %d is %+v", i, s)
+		}
+	}
 	if contract().HITLPolicy.RequiredGates[1] != m.HITLPolicy.RequiredGates[1] {
 		t.Error("the contract itself was changed")
 	}

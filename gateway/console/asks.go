@@ -14,7 +14,6 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 	"sealbridge/signing"
-	"sealbridge/spec"
 )
 
 // card is one ask on a page.
@@ -32,6 +31,7 @@ type card struct {
 	Files     []file
 	Output    []string // the structured output of a delivery, escaped
 	Allow     allowing
+	Terms     []term // that a no can change; none where it cannot
 	Token     string
 }
 
@@ -81,7 +81,8 @@ func (s *Server) list(v *visit, settled bool) error {
 	})
 	var l struct {
 		Cards []card
-		More  int // that the page has no room for
+		More  int        // that the page has no room for
+		Other []taskLine // counter-proposals of the other side
 	}
 	for _, a := range as {
 		switch open := a.State == string(approval.Waiting); {
@@ -94,6 +95,13 @@ func (s *Server) list(v *visit, settled bool) error {
 	}
 	if settled {
 		return s.render(v, http.StatusOK, "decided", "waiting", "Decided", l)
+	}
+	ts, err := s.Gateway.Counters(v.Context(), owner, gateway.None{})
+	if err != nil {
+		return err
+	}
+	for _, t := range ts {
+		l.Other = append(l.Other, taskLine{TaskView: t, Command: takeUp(t)})
 	}
 	return s.render(v, http.StatusOK, "waiting", "waiting", "Waiting for you", l)
 }
@@ -116,7 +124,7 @@ func (s *Server) ask(v *visit) error {
 
 func (s *Server) askPage(v *visit, status int, a gateway.AskView, said string) error {
 	c := s.card(v, a)
-	c.Allow = s.allowing(a.Ask)
+	c.Allow, c.Terms = s.allowing(a.Ask), termsOf(a.Ask, v.PostFormValue)
 	c.delivery(a.Ask)
 	return s.render(v, status, "ask", "waiting", c.Question, struct {
 		Card card
@@ -142,24 +150,13 @@ func (c *card) delivery(a approval.Ask) {
 	}
 }
 
-// deny takes the person's no. Whoever comes second is told who won (G3).
+// deny takes the person's no.
 func (s *Server) deny(v *visit) error {
 	a, err := s.find(v)
 	if err != nil {
 		return err
 	}
-	_, err = s.Gateway.DenyGate(v.Context(), owner, gateway.Denial{Ask: a.Ask.AskID.String(), Reason: v.PostFormValue("reason")})
-	switch spec.ReasonOf(err) {
-	case "":
-		http.Redirect(v.w, v.Request, "/asks/"+a.Ask.AskID.String(), http.StatusSeeOther)
-		return nil
-	case spec.Conflict, spec.GateExpired:
-		if a, err = s.find(v); err != nil {
-			return err
-		}
-		return s.askPage(v, http.StatusConflict, a, "Your no came second: this question was settled before. The first answer counts.")
-	}
-	return err
+	return s.answered(v, a, gateway.Denial{Reason: v.PostFormValue("reason")})
 }
 
 // open hands the person one file of a delivery, in quarantine: for saving, never

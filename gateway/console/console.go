@@ -92,6 +92,7 @@ func (s *Server) routes() {
 	s.page("GET /decided", s.decided)
 	s.page("GET /asks/{ask}", s.ask)
 	s.post("POST /asks/{ask}/deny", s.deny)
+	s.post("POST /asks/{ask}/counter", s.counter)
 	s.post("POST /asks/{ask}/open", s.open)
 	s.page("GET /tasks", s.tasks)
 	s.page("GET /tasks/{task}", s.task)

@@ -16,9 +16,21 @@ import (
 // taskLine is one task on the list.
 type taskLine struct {
 	gateway.TaskView
-	Next string // who acts next, in words
-	Due  string
+	Next    string // who acts next, in words
+	Due     string
+	Command string // what a person can type: takes a counter-proposal up, fetches the result
 }
+
+// takeUp is how a counter-proposal is answered: in a terminal, since the answer
+// is a proposal of ours and a session sends nothing (G9).
+func takeUp(t gateway.TaskView) string {
+	if t.Counter == nil || t.Counter.Answered != "" {
+		return ""
+	}
+	return "sealbridge propose --counter " + shortOf(t.TaskID)
+}
+
+func shortOf(id string) string { return id[max(0, len(id)-4):] }
 
 // next names who acts next, and what a person can do about it.
 func next(t gateway.TaskView) string {
@@ -41,7 +53,7 @@ func (s *Server) tasks(v *visit) error {
 	}
 	var b struct{ You, Open, Ended []taskLine }
 	for _, t := range ts {
-		l := taskLine{t, next(t), s.clock(t.Deadline)}
+		l := taskLine{t, next(t), s.clock(t.Deadline), ""}
 		switch {
 		case t.Waiting != "":
 			b.You = append(b.You, l)
@@ -57,11 +69,10 @@ func (s *Server) tasks(v *visit) error {
 // taskPage is one task whole.
 type taskPage struct {
 	taskLine
-	Short   string
-	Days    []day
-	Meters  []meter
-	Files   []file
-	Command string // fetches the result, once it was released
+	Short  string
+	Days   []day
+	Meters []meter
+	Files  []file
 }
 
 type day struct {
@@ -86,7 +97,7 @@ func (s *Server) task(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := taskPage{taskLine: taskLine{t, next(t), s.clock(t.Deadline)}, Short: t.TaskID[max(0, len(t.TaskID)-4):]}
+	p := taskPage{taskLine: taskLine{t, next(t), s.clock(t.Deadline), takeUp(t)}, Short: shortOf(t.TaskID)}
 	for _, m := range t.History {
 		p.add(t, m, m.At.In(s.Zone))
 	}

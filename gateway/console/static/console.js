@@ -35,15 +35,16 @@ function swap(fresh, name) {
   if (!old || !next || old.innerHTML === next.innerHTML) return;
   const open = [...old.querySelectorAll("details[open]")].map(d => d.id);
   const at = old.contains(document.activeElement) ? document.activeElement.id : "";
-  const typed = [...old.querySelectorAll("input:not([type=hidden])[name], textarea[name]")].map(i => [i.name, i.value]);
+  const typed = new Map(fields(old).map(i => [place(i), i.value]));
   old.replaceWith(document.importNode(next, true));
   for (const id of open) { const d = document.getElementById(id); if (d) d.open = true; }
-  for (const [name, value] of typed) { const i = document.querySelector(named(name)); if (i) i.value = value; }
+  for (const i of fields(document)) { if (typed.has(place(i))) i.value = typed.get(place(i)); }
   if (at) document.getElementById(at)?.focus({ preventScroll: true });
   mark(marked);
 }
 
-const named = name => "[name=" + CSS.escape(name) + "]:not([type=hidden])";
+const fields = within => [...within.querySelectorAll("input:not([type=hidden])[name], textarea[name]")];
+const place = i => (i.form ? i.form.getAttribute("action") : "") + " " + i.name;
 
 function listen() {
   if (stream || !seq || seq === "0" || document.hidden) return;

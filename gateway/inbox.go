@@ -237,7 +237,7 @@ func (t *turn) acknowledged(v manifest.Verified, a *manifest.Acknowledgement) er
 		return spec.Refuse(spec.WrongSigner, "/to", "S6")
 	}
 	for _, d := range a.Documents {
-		if err := t.settleOut(d); err != nil {
+		if err := t.settleOut(d, v.Owner()); err != nil {
 			return err
 		}
 	}
@@ -303,7 +303,9 @@ func (t *turn) heads(row *taskRow, v manifest.Verified, h *manifest.Heads) error
 	return t.wants(*row)
 }
 
-func (t *turn) settleOut(d signing.Digest) error { return t.settleOutKey(documentKey(d)) }
+func (t *turn) settleOut(d signing.Digest, by signing.DID) error {
+	return t.settleOutKey(documentKey(d, by))
+}
 
 func (t *turn) settleOutKey(key string) error {
 	if err := outbox.Delete(t.Tx, key); err != nil {
@@ -314,11 +316,11 @@ func (t *turn) settleOutKey(key string) error {
 
 // refused lets go of a document that the other side does not keep.
 func (t *turn) refused(v manifest.Verified, r *manifest.Refusal) error {
-	out, ok, err := outbox.Get(t.Tx, documentKey(r.Digest))
+	out, ok, err := outbox.Get(t.Tx, documentKey(r.Digest, v.Owner()))
 	if err != nil || !ok || out.To != v.Owner() {
 		return err
 	}
-	if err := t.settleOut(r.Digest); err != nil || out.Task == "" {
+	if err := t.settleOut(r.Digest, v.Owner()); err != nil || out.Task == "" {
 		return err
 	}
 	if err := t.append(recAck, out.Task, v.Wire().Bytes()); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Job kinds: everything that is owed. Each can be done again without harm.
 const (
-	jobSend      = "send"      // a document that waits for its acknowledgement; key: its digest
+	jobSend      = "send"      // a document that waits for its acknowledgement; key: its digest and whom it goes to
 	jobAck       = "ack"       // both heads of a task; key: the task
 	jobReply     = "reply"     // an answer that is sent once: refusals, acknowledgements of documents
 	jobExpire    = "expire"    // an ask; key: its id

@@ -254,11 +254,17 @@ func (t *turn) announce(doc jcs.Value) error {
 	if err != nil {
 		return err
 	}
+	return t.tellAll(s)
+}
+
+// tellAll sends one document of ours to every contact, until each has acknowledged it.
+func (t *turn) tellAll(s manifest.Signed) error {
 	for owner, c := range t.trust.Contacts {
-		if owner != t.g.Owner && !c.Blocked {
-			if err := t.send(owner, s, "", "", 0); err != nil {
-				return err
-			}
+		if owner == t.g.Owner || c.Blocked {
+			continue
+		}
+		if err := t.send(owner, s, "", "", 0); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -275,8 +275,9 @@ func (t *turn) oweAt(kind, key string, due time.Time, body any) error {
 	return t.Owe(journal.Job{Kind: kind, Key: key, Due: due, Body: raw})
 }
 
-// documentKey is how an outgoing document is called among the jobs.
-func documentKey(d signing.Digest) string { return d.String() }
+// documentKey is how an outgoing document is called among the jobs: one and the
+// same goes to several contacts, and each acknowledges its own.
+func documentKey(d signing.Digest, to signing.DID) string { return d.String() + " " + to.String() }
 
 // dropID is where an invite's blob waits at the relay: known to whoever has the secret.
 func dropID(secret string) string {

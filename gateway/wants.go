@@ -181,7 +181,7 @@ func (t *turn) deliveryOf(row taskRow) (manifest.Delivery, error) {
 
 // send keeps a document until it is acknowledged and sends it from now on (R4).
 func (t *turn) send(to signing.DID, s manifest.Signed, ticket, taskKey string, seq int64) error {
-	key := documentKey(s.Digest())
+	key := documentKey(s.Digest(), to)
 	if err := outbox.Put(t.Tx, key, taskKey, outRow{To: to, Wire: s.Wire(), Ticket: ticket, Task: taskKey, Seq: seq}); err != nil {
 		return err
 	}

@@ -75,6 +75,7 @@ type Config struct {
 	Agent       signing.Signer
 	Certificate manifest.Signed
 	Secrets     Secrets
+	Approvers   Approvers // nil: no passkeys at this gateway
 	Courier     Courier
 	Depot       artifact.Depot
 	Files       *artifact.Store

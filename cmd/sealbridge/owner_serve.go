@@ -81,7 +81,7 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 		return err
 	}
 	defer conn.Close()
-	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Courier: conn, Depot: conn,
+	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn,
 		Files: files, Runner: run, Notifier: notifier(h.Config.Notify), Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err

@@ -49,6 +49,10 @@ var (
 	Contract      = Op[gateway.Ref, gateway.Contracted]{"contract", (*gateway.Gateway).Contract}
 	Counter       = Op[gateway.TakeUp, gateway.Proposed]{"counter", (*gateway.Gateway).TakeUpCounter}
 	Counters      = Op[gateway.None, []gateway.TaskView]{"counters", (*gateway.Gateway).Counters}
+	Offered       = Op[gateway.OfferRef, gateway.Offer]{"offered", (*gateway.Gateway).Offered}
+	AddApprover   = Op[gateway.Document, gateway.ApproverView]{"approver-add", (*gateway.Gateway).AddApprover}
+	Approvers     = Op[gateway.None, gateway.ApproverList]{"approvers", (*gateway.Gateway).ListApprovers}
+	Unapprove     = Op[gateway.Document, gateway.None]{"approver-revoke", (*gateway.Gateway).RevokeApprover}
 	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
 )
 
@@ -88,6 +92,10 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 	row(mux, g, Counters)
 	row(mux, g, Login)
 	row(mux, g, Contract)
+	row(mux, g, Offered)
+	row(mux, g, AddApprover)
+	row(mux, g, Approvers)
+	row(mux, g, Unapprove)
 	row(mux, g, Export)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {

@@ -1,9 +1,11 @@
 package approval
 
 import (
+	"slices"
 	"time"
 
 	"sealbridge/manifest"
+	"sealbridge/signing"
 )
 
 // person is whose vote a decision is: several keys of one person have one (G5).
@@ -14,21 +16,37 @@ func person(v manifest.Verified) string {
 	return manifest.OwnerPerson
 }
 
-// asks says whether whoever signed v is asked (G1, G5). The owner is, where a
-// name of the ask has no key of its own, and so is a key that the owner certified
-// as its own; an approver is, where its key stands beside a name. The owner can
-// always say no. Which gates a certificate is for, manifest.Open held.
+// asks says whether whoever signed v is asked (G1, G5), and may have said this:
+// the owner can always say no.
 func (a Ask) asks(v manifest.Verified, verdict string) bool {
 	if person(v) == manifest.OwnerPerson {
-		mine := len(a.ApproverKeys) < len(a.Approvers) || verdict == Deny
-		return mine && a.speaks(v)
+		return a.speaks(v) && (a.asksOwner() || verdict == Deny)
 	}
+	return a.speaks(v) && a.asksKey(v.By())
+}
+
+// asksOwner: a name of the ask has no key of its own.
+func (a Ask) asksOwner() bool { return len(a.ApproverKeys) < len(a.Approvers) }
+
+func (a Ask) asksKey(by signing.DID) bool {
 	for _, key := range a.ApproverKeys {
-		if key == v.By() {
-			return a.speaks(v)
+		if key == by {
+			return true
 		}
 	}
 	return false
+}
+
+// Asked says whether a certified approver can answer an ask: its key stands
+// beside a name, or it is the owner's own and the owner is asked; and it is certified for the gate.
+func Asked(a Ask, c manifest.ApproverCertificate) bool {
+	if c.OwnerDid != a.OwnerDid || !slices.Contains(c.Gates, a.Gate) {
+		return false
+	}
+	if c.Person == manifest.OwnerPerson {
+		return a.asksOwner()
+	}
+	return a.asksKey(c.ApproverDid)
 }
 
 // speaks says whether the signer decides for the owner who is asked: by the

@@ -126,3 +126,20 @@ func decode(text string) ([]byte, bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	return raw, err == nil && base64.RawURLEncoding.EncodeToString(raw) == text
 }
+
+// Code names a passkey and the key that will speak for it, for a person to type
+// from one screen into another: sixty bits of a digest of both, in three groups.
+// Whoever would put another passkey under the code has to find one of the same
+// digest while the person types.
+func (c Credential) Code(holder signing.DID) string {
+	const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	sum := sha256.Sum256([]byte("sealbridge/0.2.0/passkey\x00" + c.ID + "\x00" + c.Key + "\x00" + c.Origin + "\x00" + c.RpID + "\x00" + holder.String()))
+	var out []byte
+	for i := range 12 {
+		if i > 0 && i%4 == 0 {
+			out = append(out, '-')
+		}
+		out = append(out, letters[sum[i]&31])
+	}
+	return string(out)
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ var _ = register(gateCommand)
 
 func gateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "gate", GroupID: "gates", Short: "questions that wait for you", Example: "  sealbridge gate list\n  sealbridge gate show 7K2Q\n  sealbridge gate allow 7K2Q"}
-	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateCounter(a), gateFiles(a))
+	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateCounter(a), gateFiles(a), gateExport(a), gateSend(a))
 	return c
 }
 
@@ -159,21 +160,28 @@ func became(v gateway.AskView) string {
 }
 
 func gateAllow(a *app) *cobra.Command {
-	return &cobra.Command{Use: "allow ASK", Short: "say yes to exactly what is shown", Example: "  sealbridge gate allow 7K2Q", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		h, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		v, err := findAsk(c.Context(), cl, args[0])
-		if err != nil {
-			return err
-		}
-		out, err := a.sayYes(c.Context(), h, cl, v.Ask)
-		if err != nil {
-			return err
-		}
-		return a.decided(v.Ask, out)
-	}}
+	var d device
+	c := &cobra.Command{Use: "allow ASK", Short: "say yes to exactly what is shown", Args: cobra.ExactArgs(1),
+		Example: "  sealbridge gate allow 7K2Q\n  sealbridge gate allow ask.json --as phone.key --certificate phone.json -o yes.json", RunE: func(c *cobra.Command, args []string) error {
+			if d.key != "" {
+				return a.allowAs(c.Context(), args[0], d)
+			}
+			h, cl, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, err := findAsk(c.Context(), cl, args[0])
+			if err != nil {
+				return err
+			}
+			out, err := a.sayYes(c.Context(), h, cl, v.Ask)
+			if err != nil {
+				return err
+			}
+			return a.decided(v.Ask, out)
+		}}
+	d.flags(c)
+	return c
 }
 
 func gateDeny(a *app) *cobra.Command {
@@ -199,14 +207,27 @@ func gateDeny(a *app) *cobra.Command {
 
 // decided says what an answer came to.
 func (a *app) decided(ask approval.Ask, out gateway.Decided) error {
+	return a.decidedAs(ask.Short(), out)
+}
+
+func (a *app) decidedAs(short string, out gateway.Decided) error {
 	if a.json {
-		return a.emit(out)
+		if err := a.emit(out); err != nil {
+			return err
+		}
+	} else {
+		a.print("%s: %s%s\n", short, out.State, followed(out))
 	}
-	a.print("%s: %s%s\n", ask.Short(), out.State, followed(out))
+	if out.State == string(approval.Waiting) { // a vote that is not enough yet (G5)
+		return ended(exitNotYet)
+	}
 	return nil
 }
 
 func followed(out gateway.Decided) string {
+	if out.Need > 1 {
+		return fmt.Sprintf(", %d of %d people have said yes", out.Votes, out.Need)
+	}
 	if out.Outcome == "" {
 		return ""
 	}

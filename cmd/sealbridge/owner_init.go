@@ -31,7 +31,7 @@ func initCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pass, err := a.newPassphrase(unsealed)
+			pass, err := a.newPassphrase(unsealed, "your owner key")
 			if err != nil {
 				return err
 			}
@@ -87,14 +87,14 @@ func relayOf(address, token string) (manifest.RelayRef, error) {
 }
 
 // newPassphrase asks twice; without a terminal the key stays unsealed, with a warning.
-func (a *app) newPassphrase(unsealed bool) (string, error) {
+func (a *app) newPassphrase(unsealed bool, key string) (string, error) {
 	if unsealed || !a.terminal() {
 		if !unsealed {
-			a.note("sealbridge: warning: no terminal to ask for a passphrase: the owner key stays unsealed")
+			a.note("sealbridge: warning: no terminal to ask for a passphrase: %s stays unsealed", key)
 		}
 		return "", nil
 	}
-	a.note("Choose a passphrase for your owner key. Agents never learn it; every yes needs it.")
+	a.note("Choose a passphrase for %s. Agents never learn it; every yes needs it.", key)
 	for {
 		one, err := a.passphrase("  passphrase ")
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -260,6 +259,15 @@ func TestInABrowserWordsOfOthersDoNothing(t *testing.T) { // M8
 func TestInABrowserPagesFit(t *testing.T) {
 	w := newWindow(t)
 	ann, ben := owners(t)
+	declined := ann.propose("Translate the release notes into German", "Translate notes.md.")
+	ann.allow(manifest.ContractGate)
+	_, err := ben.g.DenyGate(t.Context(), gateway.Owner, gateway.Denial{Ask: ben.asked(manifest.ContractGate).AskID.String(), Reason: "with half the time",
+		Set: []manifest.Setting{{Key: "budget.time", Value: "7m"}, {Key: "budget.output_tokens", Value: "10k"}}})
+	must(t, err)
+	ann.until("declined", func() bool {
+		v, err := ann.g.Task(t.Context(), gateway.Owner, gateway.Ref{Task: declined})
+		return err == nil && v.Counter != nil
+	})
 	done := ann.propose("Revenue per region, November", "Read sales.csv (date, region, amount_eur). Add up amount_eur per region and write count.csv with region,total_eur.\nDo not round.")
 	ann.allow(manifest.ContractGate)
 	ben.allow(manifest.ContractGate)
@@ -290,10 +298,7 @@ func TestInABrowserPagesFit(t *testing.T) {
 			if len(over) > 0 {
 				t.Errorf("%s %s is wider than its window: %q", at.name, look.name, over)
 			}
-			if *shots != "" {
-				must(t, os.MkdirAll(*shots, 0o755))
-				must(t, os.WriteFile(filepath.Join(*shots, at.name+"-"+look.name+".png"), shot, 0o644))
-			}
+			keep(t, at.name+"-"+look.name, shot)
 		}
 	}
 }

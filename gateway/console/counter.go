@@ -16,6 +16,16 @@ var offered = []struct{ Key, Word string }{
 	{"budget.time", "work"}, {"budget.input_tokens", "tokens in"}, {"budget.output_tokens", "tokens out"}, {"budget.tool_calls", "tool calls"}, {"deadline", "deadline"},
 }
 
+// word is what people call a term.
+func word(key string) string {
+	for _, o := range offered {
+		if o.Key == key {
+			return o.Word
+		}
+	}
+	return key
+}
+
 // term is one field of the form.
 type term struct{ Key, Word, Now, Said string }
 
@@ -53,16 +63,16 @@ func (s *Server) counter(v *visit) error {
 func (s *Server) answered(v *visit, a gateway.AskView, no gateway.Denial) error {
 	no.Ask = a.Ask.AskID.String()
 	_, err := s.Gateway.DenyGate(v.Context(), owner, no)
-	switch word := spec.ReasonOf(err); {
+	switch reason := spec.ReasonOf(err); {
 	case err == nil:
 		http.Redirect(v.w, v.Request, "/asks/"+no.Ask, http.StatusSeeOther)
 		return nil
-	case word == spec.Conflict, word == spec.GateExpired:
+	case reason == spec.Conflict, reason == spec.GateExpired:
 		if a, err = s.find(v); err != nil {
 			return err
 		}
 		return s.askPage(v, http.StatusConflict, a, "Your no came second: this question was settled before. The first answer counts.")
-	case len(no.Set) > 0 && word != spec.Internal:
+	case len(no.Set) > 0 && reason != spec.Internal:
 		return s.askPage(v, http.StatusBadRequest, a, "Nothing was decided. "+manifest.Display(err.Error(), 300))
 	}
 	return err

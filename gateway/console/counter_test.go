@@ -46,7 +46,7 @@ func TestANoCanSayUnderWhichTermsItWouldBeAYes(t *testing.T) { // G7
 	read := ann.browserWith()
 	for _, path := range []string{"/", "/tasks/" + task} {
 		page := read(path)
-		for _, want := range []string{"Ben would do it differently", "budget.time", "5m", "yours: 15m", "10k", "sealbridge propose --counter " + task[len(task)-4:]} {
+		for _, want := range []string{"Ben would do it differently", "</i> work</dt>", "5m", "yours: 15m", "10k", "sealbridge propose --counter " + task[len(task)-4:]} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s lacks %q:\n%s", path, want, page)
 			}

@@ -26,7 +26,7 @@ var staticFiles embed.FS
 var templates = parse()
 
 func parse() map[string]*template.Template {
-	shared := template.Must(template.New("frame.html").Funcs(template.FuncMap{"show": show}).
+	shared := template.Must(template.New("frame.html").Funcs(template.FuncMap{"show": show, "word": word}).
 		ParseFS(pageFiles, "pages/frame.html", "pages/card.html", "pages/allow.html"))
 	out := map[string]*template.Template{}
 	names, err := pageFiles.ReadDir("pages")

@@ -210,7 +210,7 @@ func (g *Gateway) RequestApproval(ctx context.Context, by Caller, in AskRef) (ou
 		if err := asks.Put(t.Tx, r.Ask.AskID.String(), r.Task, r); err != nil {
 			return err
 		}
-		return t.owe(jobNotify, self, nil)
+		return t.tell()
 	})
 	return out, err
 }

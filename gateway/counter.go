@@ -45,7 +45,7 @@ func (t *turn) countered(row *taskRow, v manifest.Verified) error {
 	if err := counters.Put(t.Tx, row.Key.String(), "", row.Key.ID.String()); err != nil {
 		return err
 	}
-	return t.owe(jobNotify, self, nil)
+	return t.tell()
 }
 
 func counterView(row taskRow) (*CounterView, error) {

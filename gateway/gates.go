@@ -53,7 +53,7 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 	if err := t.oweAt(jobExpire, a.AskID.String(), a.Until.Time(), nil); err != nil {
 		return nil, err
 	}
-	return &r, t.owe(jobNotify, self, nil)
+	return &r, t.tell()
 }
 
 // Answer is a person's signed decision, as it enters by the people's door.

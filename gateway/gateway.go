@@ -43,9 +43,11 @@ type Runner interface {
 	Enforces(network bool) []string
 }
 
-// Notifier tells a person that something waits; it carries no secret and no foreign text.
+// Notifier tells a person that something waits: ids of asks and of tasks with a
+// counter-proposal, nothing of anybody else's. A note that did not arrive comes
+// again with the same id.
 type Notifier interface {
-	Notify(ctx context.Context, waiting int) error
+	Notify(ctx context.Context, id string, waiting []string) error
 }
 
 // Secrets are the box-keys of this gateway.

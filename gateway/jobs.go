@@ -69,7 +69,7 @@ func inTurn(f func(*turn, string) error) handler {
 
 // selfSettled are kinds whose handlers settle their own job, in the turn of its end.
 var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobAnswer: true, jobStart: true, jobRun: true,
-	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true}
+	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true}
 
 // loop does what is owed until ctx ends.
 func (g *Gateway) loop(ctx context.Context) {

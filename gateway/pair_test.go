@@ -42,6 +42,7 @@ type side struct {
 	dial    func(side) gatewayConn
 	journal *journal.Journal
 	rules   gateway.Rules
+	teller  gateway.Notifier // set before a restart
 }
 
 // worker is an agent program: it counts the lines of its input and writes a file.
@@ -95,7 +96,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -170,30 +170,6 @@ func (g *Gateway) doHistory(ctx context.Context, jb journal.Job) error {
 	})
 }
 
-// doNotify tells a person that something waits.
-func (g *Gateway) doNotify(ctx context.Context, _ journal.Job) error {
-	if g.Notifier == nil {
-		return nil
-	}
-	n := 0
-	err := g.view(ctx, func(t *turn) (err error) {
-		asked, err := waiting.Count(t.Tx, "")
-		if err != nil {
-			return err
-		}
-		offered, err := counters.Count(t.Tx, "")
-		n = asked + offered
-		return err
-	})
-	if err != nil || n == 0 {
-		return err
-	}
-	if err := g.Notifier.Notify(ctx, n); err != nil {
-		g.Log.Warn("notifying", "error", err)
-	}
-	return nil
-}
-
 // doList tells the relay who may put into our mailbox: contacts, and tickets of open invites (R3b).
 func (g *Gateway) doList(ctx context.Context, _ journal.Job) error {
 	var allow []signing.DID

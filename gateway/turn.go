@@ -42,6 +42,7 @@ var (
 	calls    = journal.NewTable[callRow]("call")   // what was asked for, by the caller's id or by subject (G8)
 	mine     = journal.NewTable[struct{}]("mine")  // keys of the tasks of each agent, open and ended
 	wishes   = journal.NewTable[Wish]("wish")      // contacts that agents asked for
+	notes    = journal.NewTable[time.Time]("told") // when the owner was last told that something waits
 )
 
 // taskRow is one task as this gateway holds it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"sealbridge/gateway/home"
 	"sealbridge/gateway/journal"
 	"sealbridge/gateway/local"
+	"sealbridge/gateway/notify"
 	"sealbridge/gateway/runner"
 	"sealbridge/relay"
 	"sealbridge/relay/client"
@@ -76,13 +76,17 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 	}
 	c := h.Certified()
 	log = log.With("owner", c.DisplayName)
+	tell, err := tellerOf(h)
+	if err != nil {
+		return err
+	}
 	conn, err := a.dial(ctx, h, log)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn,
-		Files: files, Runner: run, Notifier: notifier(h.Config.Notify), Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
+		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err
 	}
@@ -94,10 +98,10 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 			return err
 		}
 	}
-	return a.serving(ctx, h, g, log, port)
+	return a.serving(ctx, h, g, tell, log, port)
 }
 
-func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger, port int) error {
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *notify.Teller, log *slog.Logger, port int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
@@ -112,7 +116,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, log
 			stop()
 		}
 	})
-	wg.Go(func() { watchRules(ctx, h, g, log) })
+	wg.Go(func() { watchRules(ctx, h, g, tell, log) })
 	page := a.console(ctx, &wg, h, g, log, port)
 	if err := a.agentsDoor(ctx, &wg, h, g, log); err != nil {
 		stop()
@@ -175,7 +179,7 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 
 // watchRules reads policy and agents again when their files change. A file that
 // does not read leaves the rules in force as they are.
-func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog.Logger) {
+func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *notify.Teller, log *slog.Logger) {
 	stamp := func() string {
 		var b strings.Builder
 		for _, name := range []string{"config.yaml", "policy.yaml"} {
@@ -200,6 +204,9 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog
 			if err == nil {
 				var r gateway.Rules
 				if r, err = rulesOf(fresh); err == nil {
+					err = tell.Use(waysOf(fresh))
+				}
+				if err == nil {
 					g.Reload(r)
 					log.Warn("rules read again", "policy", r.Policy.Digest().Short())
 				}
@@ -209,33 +216,6 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, log *slog
 			}
 		}
 	}
-}
-
-// notifier runs the owner's commands with the number of waiting asks: no secret, no foreign text.
-func notifier(rows []home.Notify) gateway.Notifier {
-	if len(rows) == 0 {
-		return nil
-	}
-	return commands(rows)
-}
-
-type commands []home.Notify
-
-func (cs commands) Notify(ctx context.Context, waiting int) error {
-	var errs error
-	for _, c := range cs {
-		if len(c.Command) == 0 {
-			continue
-		}
-		args := make([]string, len(c.Command)-1)
-		for i, s := range c.Command[1:] {
-			args[i] = strings.ReplaceAll(s, "{summary}", plural(waiting, "question")+" for you: sealbridge gate list")
-		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		errs = errors.Join(errs, exec.CommandContext(ctx, c.Command[0], args...).Run())
-		cancel()
-	}
-	return errs
 }
 
 func journalError(err error) error {

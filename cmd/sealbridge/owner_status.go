@@ -12,6 +12,7 @@ import (
 	"sealbridge/gateway/home"
 	"sealbridge/gateway/journal"
 	"sealbridge/gateway/local"
+	"sealbridge/gateway/notify"
 	"sealbridge/gateway/runner"
 )
 
@@ -81,6 +82,8 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 	add("certificate", left > 14*24*time.Hour, "%d days left", int(left.Hours()/24))
 	_, perr := h.Policy()
 	add("policy", perr == nil, "%s", textOr(perr, "reads"))
+	nerr := notify.CheckAll(waysOf(h))
+	add("notify", nerr == nil, "%s", textOr(nerr, fmt.Sprintf("%s; try them: sealbridge notify test", plural(len(h.Config.Notify), "way"))))
 	if len(h.Config.Agents) > 0 {
 		dir, err := os.MkdirTemp("", "sealbridge-doctor-")
 		if err == nil {
@@ -115,6 +118,9 @@ func configCommand(a *app) *cobra.Command {
 		}
 		p, err := h.Policy()
 		if err != nil {
+			return err
+		}
+		if err := notify.CheckAll(waysOf(h)); err != nil {
 			return err
 		}
 		if h.Config.Chips != nil {

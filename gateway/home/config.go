@@ -67,9 +67,11 @@ type Agent struct {
 	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent
 }
 
-// Notify is one command that is run when something waits for a person.
+// Notify is one way in which a person is told that something waits: a command or an address.
 type Notify struct {
-	Command []string `yaml:"command"`
+	Command []string `yaml:"command,omitempty"` // {summary} and {count} are replaced
+	URL     string   `yaml:"url,omitempty"`
+	Private bool     `yaml:"private,omitempty"` // an address of the private network is meant
 }
 
 // Keep says how long ended work stays.

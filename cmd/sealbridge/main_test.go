@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SEALBRIDGE_HOME", e.Getenv("WORK")+"/home")
 			return os.CopyFS(filepath.Join(e.WorkDir, "bundles"), os.DirFS(filepath.Join("..", "..", "spec", "vectors", "bundles")))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitfor": waitFor, "zip": makeZip},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "judges": judges, "waitfor": waitFor, "zip": makeZip},
 	})
 }
 
@@ -54,6 +54,17 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit %s, want %s", code, args[0])
+	}
+}
+
+// judges runs sealbridge, which may end with a yes or with a no.
+func judges(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: judges ARGS…")
+	}
+	var coded interface{ ExitCode() int }
+	if err := ts.Exec("sealbridge", args...); err != nil && (!errors.As(err, &coded) || coded.ExitCode() != 1) {
+		ts.Fatalf("%v", err)
 	}
 }
 

@@ -5,15 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	natsd "github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"sealbridge/relay"
 	"sealbridge/relay/relaytest"
@@ -53,33 +48,16 @@ func fast(c *server.Config) {
 // BenchmarkBarePublish is the measure: one JetStream publish by a TCP client (bar S5).
 func BenchmarkBarePublish(b *testing.B) {
 	benchSync(b, func(b *testing.B, mode relay.SyncMode) {
-		ns, err := natsd.NewServer(&natsd.Options{Host: "127.0.0.1", Port: -1, JetStream: true, NoSigs: true,
-			StoreDir: filepath.Join(b.TempDir(), "js"), SyncAlways: mode == relay.SyncAlways})
+		publish, stop, err := server.Yardstick(b.Context(), b.TempDir(), mode)
 		if err != nil {
 			b.Fatal(err)
 		}
-		ns.Start()
-		defer ns.Shutdown()
-		if !ns.ReadyForConnections(5 * time.Second) {
-			b.Fatal("not ready")
-		}
-		nc, err := nats.Connect(ns.ClientURL())
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}}); err != nil {
-			b.Fatal(err)
-		}
+		defer stop()
 		body := letter(0)
 		var took []time.Duration
 		for b.Loop() {
 			start := time.Now()
-			if _, err := nc.Request("s.x", body, time.Second); err != nil {
+			if err := publish(body); err != nil {
 				b.Fatal(err)
 			}
 			took = append(took, time.Since(start))

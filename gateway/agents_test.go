@@ -24,7 +24,7 @@ func (s *side) mayAsk(folder string) {
 		{Name: "cursor asks Ben", Agent: "cursor", To: policy.Names{"Ben"}, Then: policy.ThenAsk},
 		{Name: "I ask Ben", To: policy.Names{"Ben"}, Then: policy.ThenAsk},
 	}
-	s.g.Reload(s.rules)
+	s.adopt()
 }
 
 // folder is a new folder with a file in it, free of links.

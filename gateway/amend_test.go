@@ -152,7 +152,7 @@ func (s *side) slow() (done func()) {
 		s.t.Fatal(err)
 	}
 	s.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
-	s.g.Reload(s.rules)
+	s.adopt()
 	return func() {
 		if err := os.WriteFile(script+".go", nil, 0o600); err != nil {
 			s.t.Fatal(err)

@@ -117,7 +117,7 @@ func (s *side) asks(need int, who map[string]signing.DID) {
 		s.t.Fatal(err)
 	}
 	s.rules.Policy = p
-	s.g.Reload(s.rules)
+	s.adopt()
 }
 
 func TestAPasskeysYesIsTakenAndProven(t *testing.T) { // G10

@@ -27,9 +27,7 @@ func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.T
 	if _, err := io.ReadFull(t.g.Chance, x.Nonce[:]); err != nil {
 		return x, err
 	}
-	if d.Section != "" && t.g.Line != nil && d.Index >= 0 {
-		x.Because = t.g.Line("/" + d.Section + "/" + itoa(d.Index))
-	}
+	x.Because = t.place(d)
 	x.Chosen = row.Chosen
 	if row.Role == manifest.Requester && len(row.Files) > 0 {
 		x.Offered = row.Files

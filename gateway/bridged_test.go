@@ -154,7 +154,7 @@ func TestAYesInChipsCountsOnlyWhereThePolicySaysSo(t *testing.T) { // J7, G10
 		t.Fatal(err)
 	}
 	ann.rules.Policy.Ask.Contract.Presence = []string{"passphrase", bridge.Channel}
-	ann.g.Reload(ann.rules)
+	ann.adopt()
 	ann.propose()
 	a = ann.ask(manifest.ContractGate)
 	if _, err := ann.answerIn(a, event); spec.ReasonOf(err) != spec.Conflict {

@@ -9,6 +9,7 @@ import (
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
+	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/spec"
 )
@@ -74,8 +75,8 @@ func TestFourResultsCanBeToldApart(t *testing.T) {
 	}
 	want[approval.Withdrawn] = withdrawn.Task
 
-	ann.rules.Policy.Ask.Contract.Wait = 1 << 30 // about a second
-	ann.g.Reload(ann.rules)
+	ann.rules.Policy.Ask.Contract.Wait = policy.Duration(time.Second)
+	ann.adopt()
 	expired := ann.propose()
 	e := ann.askOf(expired.Task)
 	ann.until("expired", func() bool { return gateOf(t, ann, expired.Task).State == string(approval.Expired) })

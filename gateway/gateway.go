@@ -82,8 +82,8 @@ type Config struct {
 	Depot       artifact.Depot
 	Files       *artifact.Store
 	Runner      Runner
-	Notifier    Notifier // nil: nobody is told
-	Rules       Rules
+	Notifier    Notifier                    // nil: nobody is told
+	Rules       Rules                       // as the files say; a policy that permits more than the one in the journal waits (G12)
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name
 	Now         func() time.Time
 	Chance      io.Reader
@@ -144,12 +144,14 @@ func (c Caller) Person() error {
 	return nil
 }
 
-// Reload takes new rules; what narrows and what widens is judged by whoever calls.
-func (g *Gateway) Reload(r Rules) {
+// Reload takes new rules. Agents are those of r from here on; a policy that
+// only narrows is in force when this returns, one that permits more waits for
+// the owner's yes (G12).
+func (g *Gateway) Reload(r Rules) error {
 	g.mu.Lock()
 	g.rules = r
 	g.mu.Unlock()
-	g.wake()
+	return g.turn(context.Background(), func(t *turn) error { return t.takePolicy(r.Policy) })
 }
 
 func (g *Gateway) snapshot() Rules {

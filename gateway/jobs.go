@@ -176,6 +176,9 @@ func (g *Gateway) start(ctx context.Context) error {
 		if err := t.introduceSelf(); err != nil {
 			return err
 		}
+		if err := t.takePolicy(g.Rules.Policy); err != nil {
+			return err
+		}
 		for _, kind := range []string{jobKey, jobList} {
 			if err := t.owe(kind, self, nil); err != nil {
 				return err

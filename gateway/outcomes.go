@@ -49,11 +49,14 @@ func (t *turn) close(r *askRow, state approval.Outcome, why string) error {
 	return t.Settle(jobExpire, id)
 }
 
-// refuseGate is what a no and silence come to.
+// refuseGate is what a no, silence and new rules come to.
 func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 	word, text := string(spec.GateDenied), r.Why
 	if r.State == string(approval.Expired) {
 		word, text = string(spec.GateExpired), "nobody answered in time"
+	}
+	if r.State == string(approval.Withdrawn) { // the rules refuse it now (G12)
+		word, text = string(spec.PolicyDenied), ""
 	}
 	switch r.Kind {
 	case manifest.KindProposed:

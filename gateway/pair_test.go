@@ -262,7 +262,7 @@ func pairOver(t testing.TB, dial func(side) gatewayConn, at relay.Address) (ann,
 		t.Fatal(err)
 	}
 	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
-	ben.g.Reload(ben.rules)
+	ben.adopt()
 	ben.redeem(ann.invite())
 	ben.confirm()
 	ann.confirm()

@@ -29,10 +29,10 @@ func (t *turn) say(row *taskRow, fact manifest.Fact) (Said, error) {
 	if err != nil {
 		return Said{}, err
 	}
-	d := t.rules.Policy.Decide(c)
+	d := t.may(c)
 	switch d.Outcome {
 	case policy.Deny:
-		return Said{}, t.g.denied(d)
+		return Said{}, t.denied(d)
 	case policy.Hold:
 		ask, err := t.ask(row, c, d)
 		return Said{Outcome: policy.Hold, Ask: ask}, err
@@ -269,19 +269,28 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 }
 
 // denied is a denial as people and agents see it: with the line of the rule.
-func (g *Gateway) denied(d policy.Decision) error {
+func (t *turn) denied(d policy.Decision) error {
 	err := d.Err()
 	var e *spec.Error
 	if d.Section == "" || !errors.As(err, &e) {
 		return err
 	}
 	where := d.Rule
-	if g.Line != nil && d.Index >= 0 {
-		where = d.Rule + " (" + g.Line("/"+d.Section+"/"+itoa(d.Index)) + ")"
+	if line := t.place(d); line != "" {
+		where = d.Rule + " (" + line + ")"
 	}
 	c := *e
 	c.Limit = joinWords(c.Limit, "rule: "+where)
 	return &c
+}
+
+// place is where the rule of a decision stands; "" where the law decided, and
+// while a change waits: the file says then what is not in force.
+func (t *turn) place(d policy.Decision) string {
+	if d.Section == "" || d.Index < 0 || t.g.Line == nil || t.law.Waiting != nil {
+		return ""
+	}
+	return t.g.Line("/" + d.Section + "/" + itoa(d.Index))
 }
 
 func joinWords(a, b string) string {

@@ -124,8 +124,8 @@ func (t *turn) dry(row taskRow) error {
 	if err != nil {
 		return err
 	}
-	if d := t.rules.Policy.Decide(c); d.Outcome == policy.Deny {
-		return t.g.denied(d)
+	if d := t.may(c); d.Outcome == policy.Deny {
+		return t.denied(d)
 	}
 	return nil
 }

@@ -591,7 +591,8 @@ type Status struct {
 	Isolated    bool             `json:"isolated"`
 	Enforces    []string         `json:"enforces"`
 	Counts      map[string]int64 `json:"counts"`
-	Policy      string           `json:"policyDigest"` // in force (G12)
+	Policy      string           `json:"policyDigest"`          // in force (G12)
+	PolicyWaits string           `json:"policyWaits,omitempty"` // digest of one that permits more and waits for the owner's yes
 }
 
 // Status says what is going on.
@@ -607,10 +608,14 @@ func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err
 	for k, n := range g.counts {
 		out.Counts[k] = n
 	}
-	out.Agents, out.Policy = slices.Sorted(maps.Keys(g.rules.Agents)), g.rules.Policy.Digest().String()
+	out.Agents = slices.Sorted(maps.Keys(g.rules.Agents))
 	g.mu.Unlock()
 	err = g.view(ctx, func(t *turn) error {
 		out.Contacts = len(t.trust.Contacts) - 1
+		out.Policy = t.law.Digest.String()
+		if w := t.law.Waiting; w != nil {
+			out.PolicyWaits = w.Digest.String()
+		}
 		if out.Waiting, err = waiting.Count(t.Tx, ""); err != nil {
 			return err
 		}

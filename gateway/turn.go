@@ -25,6 +25,7 @@ const (
 	recReceipt  = "receipt" // the relay's custody receipts
 	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
+	recPolicy   = "policy"  // a policy that came in force, with the owner's yes where it permits more
 )
 
 // Tables: what holds. They are rebuilt from records when their layout changes.
@@ -137,7 +138,8 @@ type replyRow struct {
 type turn struct {
 	*journal.Tx
 	g     *Gateway
-	rules Rules
+	rules Rules  // its Policy is the one in force in this turn
+	law   lawRow // zero before the first start
 	now   time.Time
 	trust manifest.Trust
 }
@@ -154,6 +156,12 @@ func (t *turn) begin() error {
 	var err error
 	if t.trust, ok, err = trusts.Get(t.Tx, self); err == nil && !ok {
 		t.trust = manifest.NewTrust(t.g.Owner)
+	}
+	if err != nil {
+		return err
+	}
+	if t.law, ok, err = laws.Get(t.Tx, self); ok {
+		t.rules.Policy = t.law.Policy
 	}
 	return err
 }

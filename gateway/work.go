@@ -52,13 +52,8 @@ func denial(err error) (known *spec.Error, ok bool) {
 
 // worker is the agent that the rules name for a contact's work, or the only one there is.
 func (t *turn) worker(row taskRow) string {
-	name := t.trust.Contacts[row.Peer].Name
-	for _, in := range t.rules.Policy.Incoming {
-		for _, from := range in.From {
-			if in.Agent != "" && (from == policy.Anyone || from == name) {
-				return in.Agent
-			}
-		}
+	if name := t.rules.Policy.Worker(t.trust.Contacts[row.Peer].Name, row.Task.Manifest().Task.TaskType); name != "" {
+		return name
 	}
 	names := make([]string, 0, len(t.rules.Agents))
 	for n := range t.rules.Agents {

@@ -123,6 +123,16 @@ func cutStar(match string) (string, bool) {
 	return match, false
 }
 
+// Worker is the agent that the first fitting rule names for a contact's work of a type; "" where none does.
+func (p Policy) Worker(contact, taskType string) string {
+	for _, in := range p.Incoming {
+		if in.fits(contact, taskType) {
+			return in.Agent
+		}
+	}
+	return ""
+}
+
 // base is the contract that an amendment builds on, and the decision that the second one names.
 type base struct {
 	of    signing.Digest

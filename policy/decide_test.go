@@ -332,3 +332,18 @@ func TestFactsAreJudgedByTheLawAlone(t *testing.T) {
 		t.Errorf("Contract = %s, Decide = %+v: want allow", law.Outcome, d)
 	}
 }
+
+// TestTheWorkerIsTheOneOfTheRuleThatFits: by contact and type, top down; a rule that fits and names nobody names nobody.
+func TestTheWorkerIsTheOneOfTheRuleThatFits(t *testing.T) {
+	p := Policy{Incoming: []Incoming{
+		{Name: "1", From: Names{"ben"}, Tasks: []string{"review"}, Agent: "critic", Then: ThenAsk},
+		{Name: "2", From: Names{"ben"}, Agent: "coder", Then: ThenAsk},
+		{Name: "3", From: Names{Anyone}, Then: ThenAsk},
+		{Name: "4", From: Names{Anyone}, Agent: "never", Then: ThenAsk},
+	}}
+	for _, c := range [][3]string{{"ben", "review", "critic"}, {"ben", "report", "coder"}, {"ben", "", "coder"}, {"eve", "review", ""}} {
+		if got := p.Worker(c[0], c[1]); got != c[2] {
+			t.Errorf("Worker(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -252,6 +252,8 @@ func fewer(old, next Gate) string {
 		return "another gate"
 	case slices.ContainsFunc(next.Who, has(old.Who)):
 		return fmt.Sprintf("asked of %v instead of %v", next.Who, old.Who)
+	case slices.ContainsFunc(next.Who, func(s string) bool { return next.Keys[s] != old.Keys[s] }):
+		return fmt.Sprintf("keys %v instead of %v", next.Keys, old.Keys)
 	case slices.ContainsFunc(next.Presence, has(old.Presence)):
 		return fmt.Sprintf("presence %v instead of %v", next.Presence, old.Presence)
 	case next.Need < old.Need:
@@ -515,5 +517,25 @@ func TestACardOfADifferenceIsReadable(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestAChangeCountsByPassphraseAndByNothingOnlyWhereNothingIsEnough is G12: none counts where it counts for every gate.
+func TestAChangeCountsByPassphraseAndByNothingOnlyWhereNothingIsEnough(t *testing.T) {
+	p := Default()
+	for presence, want := range map[string]bool{"passphrase": true, "none": false, "passkey": false, "device": false, "channel:chat": false, "": false} {
+		if p.ChangedBy(presence) != want {
+			t.Errorf("ChangedBy(%q) = %v", presence, !want)
+		}
+	}
+	for _, a := range []*Ask{&p.Ask.Contract, &p.Ask.Effect, &p.Ask.Budget, &p.Ask.Delegation} {
+		a.Presence = []string{"none"}
+	}
+	if p.ChangedBy("none") {
+		t.Error("none is not enough for a delivery, and yet for a change of its row")
+	}
+	p.Ask.Delivery.Presence = []string{"passkey", "none"}
+	if !p.ChangedBy("none") {
+		t.Error("none counts for every gate and not for a change")
 	}
 }

@@ -174,13 +174,17 @@ func (a Ask) counts() []string {
 	return slices.Clone(a.Presence)
 }
 
-// ChangePresence lists the kinds of presence that count for a yes to a change
-// of this policy: those that count for every gate, since a change can touch each (G12).
-func (p Policy) ChangePresence() []string {
-	out := p.Ask.Contract.counts()
-	for _, w := range GateWords() {
-		these := p.Ask.Of(w.Gate()).counts()
-		out = slices.DeleteFunc(out, func(s string) bool { return !slices.Contains(these, s) })
+// ChangedBy says whether a yes to a change of this policy counts with this
+// presence (G12). The owner's passphrase always does: the key behind it is above
+// every approver, which it certifies (I5). No presence at all does where it
+// counts for every gate, since a change can touch each. A policy-consent carries
+// no assertion, so nothing else can be shown by it.
+func (p Policy) ChangedBy(presence string) bool {
+	switch presence {
+	case "passphrase":
+		return true
+	case "none":
+		return !slices.ContainsFunc(GateWords(), func(w GateWord) bool { return !slices.Contains(p.Ask.Of(w.Gate()).counts(), presence) })
 	}
-	return out
+	return false
 }

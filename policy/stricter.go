@@ -1,6 +1,11 @@
 package policy
 
-import "slices"
+import (
+	"maps"
+	"slices"
+
+	"sealbridge/signing"
+)
 
 // Stricter is what two decisions about one case come to together: a no of
 // either is no, a question of either is asked, with the requirements of both
@@ -30,15 +35,30 @@ func bothHold(a, b Decision) Decision {
 		return deny("G12", a.Reason, "", "one question")
 	}
 	g.Who, g.Presence = common(g.Who, h.Who), common(g.Presence, h.Presence)
+	g.Who = slices.DeleteFunc(g.Who, func(name string) bool { return a.Gate.Keys[name] != h.Keys[name] })
+	g.Keys = maps.Clone(g.Keys)
+	maps.DeleteFunc(g.Keys, func(name string, _ signing.DID) bool { return !slices.Contains(g.Who, name) })
+	if len(g.Keys) == 0 {
+		g.Keys = nil
+	}
 	g.Need, g.StepUp, g.Added = max(g.Need, h.Need), g.StepUp || h.StepUp, g.Added || h.Added
 	if h.Until.Before(g.Until) {
 		g.Until = h.Until
 	}
-	if len(g.Who) < g.Need || len(g.Presence) == 0 {
+	if g.persons() < g.Need || len(g.Presence) == 0 {
 		return deny("G12", a.Reason, "", "somebody whose answer counts under both policies")
 	}
 	a.Gate = &g
 	return a
+}
+
+// persons is how many votes the gate can get: a name without a key is the owner (G5).
+func (g Gate) persons() int {
+	n := len(g.Keys)
+	if len(g.Who) > n {
+		n++
+	}
+	return n
 }
 
 func common(a, b []string) []string {

@@ -207,7 +207,7 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *not
 					err = tell.Use(waysOf(fresh))
 				}
 				if err == nil {
-					g.Reload(r)
+					err = g.Reload(r)
 					log.Warn("rules read again", "policy", r.Policy.Digest().Short())
 				}
 			}

@@ -108,7 +108,28 @@ func readPolicy(path string) (policy.Policy, error) {
 	if err := p.Validate(); err != nil {
 		return p, place(path, err)
 	}
-	return p, nil
+	return p, atHome(p)
+}
+
+// ReadPolicy reads any policy file as policy.yaml is read.
+func ReadPolicy(path string) (policy.Policy, error) { return readPolicy(path) }
+
+// atHome puts the owner's home folder for ~ in what may be sent.
+func atHome(p policy.Policy) error {
+	for _, o := range p.Outgoing {
+		for k, glob := range o.MaySend {
+			rest, ok := strings.CutPrefix(glob, "~/")
+			if !ok {
+				continue
+			}
+			dir, err := os.UserHomeDir()
+			if err != nil {
+				return &spec.Error{Reason: spec.Unavailable, Limit: "no home folder for ~", Err: err}
+			}
+			o.MaySend[k] = strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + rest
+		}
+	}
+	return nil
 }
 
 // ReadDraft reads a draft; file names in it count from its folder.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,5 +187,19 @@ func TestDraftOfTheExampleMakesAContract(t *testing.T) {
 	d, err := ReadDraft(filepath.Join("..", "..", "examples", "revenue", "task.yaml"))
 	if err != nil || d.Title == "" || len(d.Inputs) != 1 || !filepath.IsAbs(d.Inputs[0].File) && !strings.Contains(d.Inputs[0].File, "revenue") {
 		t.Fatalf("%+v, %v", d, err)
+	}
+}
+
+// A glob of may_send that begins with ~/ means the owner's home folder, and nothing else is expanded.
+func TestMaySendKnowsTheHomeFolder(t *testing.T) {
+	t.Setenv("HOME", "/home/ann")
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	text := strings.Replace(policyText(New{Passphrase: "x"}), "may_send: []", "may_send: [~/shared/**, /data/$HOME/*]", 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadPolicy(path)
+	if err != nil || !slices.Equal(p.Outgoing[0].MaySend, []string{"/home/ann/shared/**", "/data/$HOME/*"}) {
+		t.Errorf("may_send = %v, %v", p.Outgoing[0].MaySend, err)
 	}
 }

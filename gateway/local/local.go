@@ -29,6 +29,8 @@ type Op[In, Out any] struct {
 // The questions. A name is a contract between a command and a gateway of the same version.
 var (
 	Status        = Op[gateway.None, gateway.Status]{"status", (*gateway.Gateway).Status}
+	Policy        = Op[gateway.None, gateway.PolicyView]{"policy", (*gateway.Gateway).Policy}
+	ChangePolicy  = Op[gateway.PolicyChange, gateway.PolicyView]{"policy-change", (*gateway.Gateway).ChangePolicy}
 	AddInvite     = Op[gateway.Document, gateway.Invited]{"invite", (*gateway.Gateway).AddInvite}
 	AddContact    = Op[gateway.Redemption, gateway.ContactView]{"contact-add", (*gateway.Gateway).AddContact}
 	Contacts      = Op[gateway.None, []gateway.ContactView]{"contacts", (*gateway.Gateway).Contacts}
@@ -72,6 +74,8 @@ type failure struct {
 func Handler(g *gateway.Gateway, version string) http.Handler {
 	mux := http.NewServeMux()
 	row(mux, g, Status)
+	row(mux, g, Policy)
+	row(mux, g, ChangePolicy)
 	row(mux, g, AddInvite)
 	row(mux, g, AddContact)
 	row(mux, g, Contacts)

@@ -99,7 +99,7 @@ func (w *window) hear() {
 
 // bounded is the context of one step.
 func (w *window) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(w.ctx, 30*time.Second)
+	return context.WithTimeout(w.ctx, time.Minute)
 }
 
 // run does things in the window, one after the other.
@@ -191,6 +191,25 @@ func TestInABrowserAPersonReadsAndDenies(t *testing.T) {
 	if s := w.text(); !strings.Contains(s, "used already") {
 		t.Errorf("a replayed link shows %s", s)
 	}
+}
+
+func TestInABrowserAPersonCountersWithLess(t *testing.T) { // G7
+	w := newWindow(t)
+	ann, ben := owners(t)
+	task := ann.propose("Count lines", "Count the lines of sales.csv")
+	ann.allow(manifest.ContractGate)
+	ask := ben.asked(manifest.ContractGate)
+	ben.open()
+	w.run(chromedp.Navigate(ben.link()), visible(".card"), chromedp.Navigate(ben.s.Origin()+"/asks/"+ask.AskID.String()), visible("#deny"))
+	w.run(chromedp.KeyEvent("c"), visible("#counter form"), chromedp.KeyEvent("soon"), chromedp.KeyEvent(kb.Enter), visible(".said"))
+	if s := w.text(); !strings.Contains(s, "Nothing was decided") || ben.state(ask) != "open" {
+		t.Fatalf("a slip of the pen: %s, %s", ben.state(ask), s)
+	}
+	w.run(chromedp.SetValue(chromedp.CSS("#counter [name='budget.time']"), "5m"), chromedp.Click(chromedp.CSS("#counter button")), visible(".done .state.denied"))
+	ann.until("countered", func() bool {
+		v, err := ann.g.Task(t.Context(), gateway.Owner, gateway.Ref{Task: task})
+		return err == nil && v.Counter != nil && v.Counter.Terms[0].To == "5m"
+	})
 }
 
 func TestInABrowserTwoTabsHaveOneOutcome(t *testing.T) { // G3

@@ -73,6 +73,8 @@ type taskPage struct {
 	Days   []day
 	Meters []meter
 	Files  []file
+	Ends   bool // whether the person can end it from here
+	Token  string
 }
 
 type day struct {
@@ -97,7 +99,8 @@ func (s *Server) task(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := taskPage{taskLine: taskLine{t, next(t), s.clock(t.Deadline), takeUp(t)}, Short: shortOf(t.TaskID)}
+	p := taskPage{taskLine: taskLine{t, next(t), s.clock(t.Deadline), takeUp(t)}, Short: shortOf(t.TaskID),
+		Ends: t.Role == manifest.Requester && t.NextActor != "", Token: v.session.token}
 	for _, m := range t.History {
 		p.add(t, m, m.At.In(s.Zone))
 	}
@@ -113,6 +116,17 @@ func (s *Server) task(v *visit) error {
 		p.Command = "sealbridge task result " + p.Short + " -o out/"
 	}
 	return s.render(v, http.StatusOK, "task", "tasks", t.Title, p)
+}
+
+// cancel ends a task that we asked for. It is a no like any other: it lets nothing
+// happen (H4), and a second time it is a harmless repeat.
+func (s *Server) cancel(v *visit) error {
+	t, err := s.Gateway.Cancel(v.Context(), owner, gateway.Cancellation{Task: v.PathValue("task"), Reason: v.PostFormValue("reason")})
+	if err != nil {
+		return err
+	}
+	http.Redirect(v.w, v.Request, "/tasks/"+t.TaskID, http.StatusSeeOther)
+	return nil
 }
 
 // add puts an event on the line of its day.

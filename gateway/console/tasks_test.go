@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,31 @@ func TestATaskShowsBothHistoriesAndItsEvidence(t *testing.T) {
 		if res, _ := b.get(path); res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s, want 404", path, res.Status)
 		}
+	}
+}
+
+func TestAPersonEndsATaskTheyAskedFor(t *testing.T) { // H4
+	ann, ben := owners(t)
+	task := ann.propose("Count", "Count the lines")
+	ann.allow(manifest.ContractGate)
+	ben.asked(manifest.ContractGate)
+	ann.open()
+	ben.open()
+	mine, theirs := ann.loggedIn(), ben.loggedIn()
+	if _, page := theirs.get("/tasks/" + task); strings.Contains(page, "End this task") {
+		t.Error("a worker is offered what only the requester can do")
+	}
+	if res, _ := theirs.post("/tasks/"+task+"/cancel", nil); res.StatusCode != http.StatusForbidden {
+		t.Errorf("a worker ends it: %s, want 403", res.Status)
+	}
+	for range 2 {
+		if res, page := mine.post("/tasks/"+task+"/cancel", url.Values{"token": {mine.token()}, "reason": {"found it <b>myself</b>"}}); res.StatusCode != http.StatusOK || !strings.Contains(page, "found it &lt;b&gt;myself") {
+			t.Fatalf("%s\n%s", res.Status, page)
+		}
+	}
+	ben.until("cancelled", func() bool { _, page := theirs.get("/tasks/" + task); return strings.Contains(page, "cancelled") })
+	if _, page := mine.get("/tasks/" + task); strings.Contains(page, "End this task") {
+		t.Error("an ended task can be ended")
 	}
 }
 

@@ -101,6 +101,13 @@ document.addEventListener("keydown", e => {
   case "Enter": if (opened() && (e.target === document.body)) location.href = opened(); else return; break;
   case "d": go("deny"); break;
   case "a": go("to-allow"); break;
+  case "c": {
+    const terms = document.getElementById("counter");
+    if (!terms) return;
+    terms.open = true;
+    terms.querySelector("input:not([type=hidden])")?.focus();
+    break;
+  }
   default: return;
   }
   e.preventDefault();

@@ -116,7 +116,11 @@ func (g *Gateway) AddContact(ctx context.Context, by Caller, in Redemption) (out
 	if err != nil {
 		return out, err
 	}
-	sealed, err := g.Courier.DropGet(ctx, dropID(inv.Secret))
+	at, err := g.at(ctx, inv.Relay)
+	if err != nil {
+		return out, err
+	}
+	sealed, err := at.DropGet(ctx, dropID(inv.Secret))
 	if err != nil {
 		return out, err
 	}
@@ -227,13 +231,19 @@ type ContactView struct {
 	Alarm       bool      `json:"alarm"`
 	Since       time.Time `json:"since"`
 	KeyUntil    time.Time `json:"keyUntil"`
+	Relay       string    `json:"relay"`
+	Moved       string    `json:"moved,omitempty"` // the relay that a new certificate names; nothing is sent there before a yes (R3)
 }
 
 func (t *turn) contactView(owner signing.DID) ContactView {
 	c := t.trust.Contacts[owner]
 	a := t.trust.Agents[c.Agent]
 	row, _, _ := invites.Get(t.Tx, c.Invite.String())
-	return ContactView{Name: c.Name, Owner: owner.String(), Agent: c.Agent.String(), Fingerprint: manifest.Fingerprint(owner),
+	moved := ""
+	if c.Moved(a) {
+		moved = a.Certificate.Relay.String()
+	}
+	return ContactView{Relay: c.Relay.String(), Moved: moved, Name: c.Name, Owner: owner.String(), Agent: c.Agent.String(), Fingerprint: manifest.Fingerprint(owner),
 		Words: manifest.SixWords(t.g.Owner, owner, c.Invite), Confirmed: c.Confirmed, Blocked: c.Blocked, Alarm: row.Alarm,
 		Since: c.Since, KeyUntil: a.Key.NotAfter.Time()}
 }
@@ -259,7 +269,7 @@ type None struct{}
 // ContactChange is what a person says about a contact.
 type ContactChange struct {
 	Name  string `json:"name"`
-	Do    string `json:"do"` // confirm, rename, block, unblock, remove
+	Do    string `json:"do"` // confirm, rename, follow, block, unblock, remove
 	Words string `json:"words,omitempty"`
 	To    string `json:"to,omitempty"`
 }
@@ -291,13 +301,20 @@ func (g *Gateway) ChangeContact(ctx context.Context, by Caller, in ContactChange
 			}
 			c.Name = in.To
 			next = next.Put(owner, c)
+		case "follow": // R3: to the relay that the person saw
+			a := t.trust.Agents[c.Agent]
+			if in.To != a.Certificate.Relay.String() {
+				return spec.Refuse(spec.Conflict, "", "R3: the new relay is "+manifest.Display(a.Certificate.Relay.String(), 300))
+			}
+			c.Relay = a.Certificate.Relay
+			next = next.Put(owner, c)
 		case "block", "unblock":
 			c.Blocked = in.Do == "block"
 			next = next.Put(owner, c)
 		case "remove":
 			next = next.Remove(owner)
 		default:
-			return spec.Refuse(spec.Malformed, "", "confirm, rename, block, unblock or remove")
+			return spec.Refuse(spec.Malformed, "", "confirm, rename, follow, block, unblock or remove")
 		}
 		out = t.contactView(owner)
 		if err := t.note(owner.String(), map[string]string{"contact": in.Do, "name": c.Name}); err != nil {

@@ -45,6 +45,10 @@ func (g *Gateway) doUpload(ctx context.Context, jb journal.Job) error {
 		return err
 	}
 	peer := row.Task.Agent(row.Role.Other())
+	at, err := g.partner(ctx, row.Peer)
+	if err != nil {
+		return err
+	}
 	sent := 0
 	for _, ref := range refs {
 		tr, up, err := g.transfer(ctx, jb.Key, row, ref, revision)
@@ -55,7 +59,7 @@ func (g *Gateway) doUpload(ctx context.Context, jb journal.Job) error {
 			sent++
 			continue
 		}
-		if err := g.Files.Upload(ctx, g.Depot, peer, tr); err != nil {
+		if err := g.Files.Upload(ctx, at, peer, tr); err != nil {
 			return err
 		}
 	}
@@ -156,7 +160,7 @@ func mergeKeys(have, more []manifest.FileKey) []manifest.FileKey {
 			known = known || h == k
 		}
 		if !known && len(have) < maxKeys {
-			have = append(have, k)
+			have = append(slices.Clip(have), k)
 		}
 	}
 	return have

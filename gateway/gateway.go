@@ -80,6 +80,7 @@ type Config struct {
 	Approvers   Approvers // nil: no passkeys at this gateway
 	Courier     Courier
 	Depot       artifact.Depot
+	Reach       func(ctx context.Context, at manifest.RelayRef) (Away, error) // other relays, where contacts collect; nil: none
 	Files       *artifact.Store
 	Runner      Runner
 	Notifier    Notifier                    // nil: nobody is told

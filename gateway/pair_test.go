@@ -43,6 +43,7 @@ type side struct {
 	journal *journal.Journal
 	rules   gateway.Rules
 	teller  gateway.Notifier // set before a restart
+	reach   func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 
 // worker is an agent program: it counts the lines of its input and writes a file.
@@ -96,7 +97,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -257,16 +258,22 @@ func pairOn(t testing.TB, mem *relaytest.Memory) (ann, ben *side) {
 func pairOver(t testing.TB, dial func(side) gatewayConn, at relay.Address) (ann, ben *side) {
 	t.Helper()
 	ann, ben = newSide(t, dial, at, "Ann"), newSide(t, dial, at, "Ben")
-	script := filepath.Join(t.TempDir(), "count.sh")
-	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
-	ben.adopt()
+	ben.worker(t)
 	ben.redeem(ann.invite())
 	ben.confirm()
 	ann.confirm()
 	return ann, ben
+}
+
+// worker gives a side the agent that counts lines.
+func (s *side) worker(t testing.TB) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "count.sh")
+	if err := os.WriteFile(script, []byte(worker), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
+	s.adopt()
 }
 
 func (s *side) propose() gateway.Proposed {

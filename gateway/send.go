@@ -27,7 +27,11 @@ func (g *Gateway) post(ctx context.Context, to manifest.Agent, wire jcs.Value, t
 	if err != nil {
 		return relay.Receipt{}, err
 	}
-	return g.Courier.Put(ctx, to.Certificate.AgentDid, envelope, ticket)
+	at, err := g.at(ctx, to.Certificate.Relay)
+	if err != nil {
+		return relay.Receipt{}, err
+	}
+	return at.Put(ctx, to.Certificate.AgentDid, envelope, ticket)
 }
 
 // sendOnce sends what one view of the journal makes, if it makes something; an
@@ -38,7 +42,7 @@ func (g *Gateway) sendOnce(ctx context.Context, write func(*turn) (signing.DID, 
 	err := g.view(ctx, func(t *turn) (err error) {
 		var owner signing.DID
 		if owner, wire, err = write(t); err == nil && !wire.IsZero() {
-			to, err = t.trust.AgentFor(owner, t.now)
+			to, err = t.addressee(owner)
 		}
 		return err
 	})
@@ -83,7 +87,7 @@ func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
 		if out, there, err = outbox.Get(t.Tx, jb.Key); err != nil || !there {
 			return err
 		}
-		agent, err = t.trust.AgentFor(out.To, t.now)
+		agent, err = t.addressee(out.To)
 		return err
 	})
 	if err != nil {

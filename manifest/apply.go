@@ -192,7 +192,7 @@ func (t Trust) Introduce(owner signing.DID, invite InviteID, certificate, boxKey
 	if err != nil {
 		return t, err
 	}
-	c.Name = out.freeName(agent.Certificate.DisplayName)
+	c.Name, c.Relay = out.freeName(agent.Certificate.DisplayName), agent.Certificate.Relay
 	return out.Put(owner, c), nil
 }
 

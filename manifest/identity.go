@@ -1,11 +1,23 @@
 package manifest
 
-import "sealbridge/signing"
+import (
+	"strings"
+
+	"sealbridge/signing"
+)
 
 // RelayRef is where a gateway collects its mail (R3).
 type RelayRef struct {
 	Endpoint string      `json:"endpoint" rule:"len=1..300"`
 	Did      signing.DID `json:"did"`
+}
+
+// String is the address as people hand it out: endpoint and identity. Zero is "".
+func (r RelayRef) String() string {
+	if r.Did.IsZero() {
+		return ""
+	}
+	return r.Endpoint + "/" + strings.TrimPrefix(r.Did.String(), "did:key:")
 }
 
 // AgentCertificate says that an agent key works for an owner (I4).

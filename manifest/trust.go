@@ -28,12 +28,16 @@ type Contact struct {
 	Confirmed     bool            `json:"confirmed"`
 	Blocked       bool            `json:"blocked"`
 	Agent         signing.DID     `json:"agent"` // the agent that last spoke for this owner
+	Relay         RelayRef        `json:"relay"` // where it collects, as pinned: another one waits for our owner's yes (R3)
 	Invite        InviteID        `json:"invite"`
 	Revocations   int64           `json:"revocations"` // newest seq seen
 	Revoked       map[string]bool `json:"revoked"`     // target digests taken back
 	RotationFroze bool            `json:"frozen"`      // two box-keys with one seq (R2): no mail until a person looks
 	Since         time.Time       `json:"since"`
 }
+
+// Moved says whether the agent's certificate names another relay than the pinned one (R3).
+func (c Contact) Moved(a Agent) bool { return a.Certificate.Relay != c.Relay }
 
 // Agent is what we know of an agent key.
 type Agent struct {

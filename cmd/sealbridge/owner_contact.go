@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,8 +100,8 @@ func (a *app) invite(ctx context.Context, h *home.Home, cl *local.Client, life t
 
 func contactCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "contact", GroupID: "people", Short: "people whose gateways may reach yours", Example: "  sealbridge contact list"}
-	c.AddCommand(contactAdd(a), contactConfirm(a), contactList(a), contactWishes(a), contactChange(a, "block", "take no more from a contact"), contactChange(a, "unblock", "take from a contact again"),
-		contactChange(a, "remove", "forget a contact"), contactRename(a))
+	c.AddCommand(contactAdd(a), contactConfirm(a), contactList(a), contactShow(a), contactWishes(a), contactChange(a, "block", "take no more from a contact"), contactChange(a, "unblock", "take from a contact again"),
+		contactChange(a, "remove", "forget a contact"), contactRename(a), contactFollow(a))
 	return c
 }
 
@@ -122,10 +123,6 @@ func contactAdd(a *app) *cobra.Command {
 			inv, _, err := manifest.ParseInviteToken(token)
 			if err != nil {
 				return err
-			}
-			cert := h.Certified()
-			if inv.Relay.Did != cert.Relay.Did {
-				return hint(spec.Refuse(spec.Unavailable, "/relay", "this invite is for another relay, "+manifest.Display(inv.Relay.Endpoint, 80)), "both gateways have to use one relay in this version")
 			}
 			key, _, err := h.BoxKey()
 			if err != nil {
@@ -208,7 +205,7 @@ func (a *app) changed(c *cobra.Command, in gateway.ContactChange, word string) e
 
 func contactList(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"show"}, Short: "list contacts", Example: "  sealbridge contact list --json",
+		Use: "list", Short: "list contacts", Example: "  sealbridge contact list --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return query(a, c, local.Contacts, gateway.None{}, func(cs []gateway.ContactView) error {
 				if len(cs) == 0 {
@@ -267,4 +264,44 @@ func contactWishes(a *app) *cobra.Command {
 	}}
 	c.Flags().BoolVar(&done, "done", false, "take them off the list")
 	return c
+}
+
+func contactShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "what is known of a contact", Example: "  sealbridge contact show ann", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			_, cl, err := a.client()
+			if err != nil {
+				return err
+			}
+			cs, err := local.Contacts.Call(c.Context(), cl, gateway.None{})
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(cs, func(v gateway.ContactView) bool { return manifest.Skeleton(v.Name) == manifest.Skeleton(args[0]) })
+			if i < 0 {
+				return spec.Refuse(spec.NotFound, "", "no contact is called "+manifest.Display(args[0], 40))
+			}
+			v := cs[i]
+			if a.json {
+				return a.emit(v)
+			}
+			a.print("%s   %s   since %s\n  owner  %s   %s\n  words  %s\n  relay  %s\n", v.Name, standing(v), inLocal(v.Since), v.Fingerprint, v.Owner, v.Words, v.Relay)
+			if v.Moved != "" {
+				a.print("  moved  %s\n         nothing is sent there before you say: sealbridge contact follow %s %s\n", v.Moved, v.Name, v.Moved)
+			}
+			return nil
+		},
+	}
+}
+
+func contactFollow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "follow NAME RELAY", Short: "say yes to the relay that a contact moved to", Args: cobra.ExactArgs(2),
+		Long:    "A contact's new certificate may name another relay. Nothing is sent there before you say so\n(`contact show NAME` prints both). RELAY is the new address in full.",
+		Example: "  sealbridge contact follow ann wss://relay.example.org/z6Mk…",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changed(c, gateway.ContactChange{Name: args[0], Do: "follow", To: args[1]}, "written to at its new relay")
+		},
+	}
 }

@@ -85,7 +85,12 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 		return err
 	}
 	defer conn.Close()
-	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn,
+	away, err := newRelays(h, log)
+	if err != nil {
+		return err
+	}
+	defer away.Close()
+	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
 		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err

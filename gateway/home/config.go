@@ -23,6 +23,7 @@ import (
 type Config struct {
 	Name       string           `yaml:"name"`
 	Relay      string           `yaml:"relay"`                 // address / identity
+	AlsoRelays []string         `yaml:"also_relays,omitempty"` // of contacts, where they have no public address (X2): address / identity
 	JoinTicket string           `yaml:"join_ticket,omitempty"` // from the relay's operator, where admission is by invitation
 	Agents     map[string]Agent `yaml:"agents,omitempty"`
 	Notify     []Notify         `yaml:"notify,omitempty"`
@@ -266,7 +267,7 @@ func LineOf(path, pointer string) string {
 
 func configText(n New) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, relayAddress(n.Relay))
+	fmt.Fprintf(&b, "# Sealbridge, one owner's gateway. `sealbridge config check` reads this strictly.\nname: %q\nrelay: %s\n", n.Name, n.Relay)
 	b.WriteString("# console: {port: 7811}   the owner's page, http://localhost:7811; fixed, because passkeys are bound to it; {off: true} for none\n")
 	b.WriteString("# agents work for others, one boxed process a task (sealbridge agent add NAME -- COMMAND…),\n# or ask for you (sealbridge agent add NAME --client claude-code)\n")
 	names := make([]string, 0, len(n.Agents))
@@ -275,10 +276,6 @@ func configText(n New) string {
 	}
 	sort.Strings(names)
 	return b.String()
-}
-
-func relayAddress(r manifest.RelayRef) string {
-	return r.Endpoint + "/" + strings.TrimPrefix(r.Did.String(), "did:key:")
 }
 
 // SetAgent writes one agent into config.yaml, or takes it out with nil, and

@@ -34,6 +34,7 @@ type Config struct {
 	Agent      signing.Signer
 	JoinTicket string         // makes us a member, where admission is by invitation
 	RootCAs    *x509.CertPool // nil: the system's
+	Guest      bool           // the relay of a contact: only addresses of the internet are dialled (X2), whatever a certificate names
 	Now        func() time.Time
 	Log        *slog.Logger
 }

@@ -135,6 +135,9 @@ func (c *Conn) connect(ctx context.Context, s session, self relay.Token, login s
 	if login != "" {
 		options = append(options, nats.Token(login))
 	}
+	if c.cfg.Guest {
+		options = append(options, nats.SetCustomDialer(guarded(wait)))
+	}
 	refused := false
 	if c.cfg.Address.TLS() {
 		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: c.cfg.RootCAs,
@@ -173,6 +176,8 @@ func (c *Conn) greet(ctx context.Context, l *link, self relay.Token) (relay.Hell
 func loginError(err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, errNotPublic):
+		return errNotPublic
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
 		return &spec.Error{Reason: spec.NotPermitted, Limit: "login", Err: err}
 	case errors.As(err, &cert):

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +205,27 @@ func TestTheHumanPageFollowsTheConfiguration(t *testing.T) {
 		if !strings.Contains(s.Human(), want) {
 			t.Errorf("the page does not say %q:\n%s", want, s.Human())
 		}
+	}
+}
+
+func TestAGuestDialsNoAddressOfThisMachine(t *testing.T) { // X2
+	s := start(t, nil)
+	at := s.Address()
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		u, err := url.Parse(at.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := relay.Address{URL: u.Scheme + "://" + net.JoinHostPort(host, u.Port()), DID: at.DID}
+		c, err := client.Dial(t.Context(), client.Config{Address: to, Agent: relaytest.Agent("guest"), Guest: true})
+		if err == nil {
+			c.Close()
+		}
+		relaytest.Want(t, "Dial of "+host+" by a contact's word", err, spec.NotPermitted)
+	}
+	if c, err := client.Dial(t.Context(), client.Config{Address: at, Agent: relaytest.Agent("guest")}); err != nil {
+		t.Errorf("Dial by the owner's own word: %v", err)
+	} else {
+		c.Close()
 	}
 }

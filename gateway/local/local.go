@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -26,36 +27,46 @@ type Op[In, Out any] struct {
 	do   func(*gateway.Gateway, context.Context, gateway.Caller, In) (Out, error)
 }
 
+// rows are the handlers of all questions: a question that is there is answered.
+var rows []func(*http.ServeMux, *gateway.Gateway)
+
+// op makes a question and the row that answers it.
+func op[In, Out any](name string, do func(*gateway.Gateway, context.Context, gateway.Caller, In) (Out, error)) Op[In, Out] {
+	o := Op[In, Out]{name, do}
+	rows = append(rows, o.row)
+	return o
+}
+
 // The questions. A name is a contract between a command and a gateway of the same version.
 var (
-	Status        = Op[gateway.None, gateway.Status]{"status", (*gateway.Gateway).Status}
-	Policy        = Op[gateway.None, gateway.PolicyView]{"policy", (*gateway.Gateway).Policy}
-	ChangePolicy  = Op[gateway.PolicyChange, gateway.PolicyView]{"policy-change", (*gateway.Gateway).ChangePolicy}
-	AddInvite     = Op[gateway.Document, gateway.Invited]{"invite", (*gateway.Gateway).AddInvite}
-	AddContact    = Op[gateway.Redemption, gateway.ContactView]{"contact-add", (*gateway.Gateway).AddContact}
-	Contacts      = Op[gateway.None, []gateway.ContactView]{"contacts", (*gateway.Gateway).Contacts}
-	ChangeContact = Op[gateway.ContactChange, gateway.ContactView]{"contact-change", (*gateway.Gateway).ChangeContact}
-	Propose       = Op[gateway.Proposal, gateway.Proposed]{"propose", (*gateway.Gateway).Propose}
-	Tasks         = Op[gateway.None, []gateway.TaskView]{"tasks", (*gateway.Gateway).Tasks}
-	Task          = Op[gateway.Ref, gateway.TaskView]{"task", (*gateway.Gateway).Task}
-	Watch         = Op[gateway.Since, gateway.Changes]{"watch", (*gateway.Gateway).Watch}
-	Amend         = Op[gateway.Change, gateway.Changed]{"amend", (*gateway.Gateway).Amend}
-	Cancel        = Op[gateway.Cancellation, gateway.TaskView]{"cancel", (*gateway.Gateway).Cancel}
-	Result        = Op[gateway.Fetch, gateway.Fetched]{"result", (*gateway.Gateway).Result}
-	Quarantined   = Op[gateway.Fetch, gateway.Fetched]{"quarantined", (*gateway.Gateway).Quarantined}
-	Asks          = Op[bool, []gateway.AskView]{"asks", (*gateway.Gateway).Asks}
-	Decide        = Op[gateway.Answer, gateway.Decided]{"decide", (*gateway.Gateway).DecideGate}
-	Deny          = Op[gateway.Denial, gateway.Decided]{"deny", (*gateway.Gateway).DenyGate}
-	Wishes        = Op[bool, []gateway.Wish]{"wishes", (*gateway.Gateway).Wishes}
-	Login         = Op[gateway.None, gateway.Login]{"login", (*gateway.Gateway).Login}
-	Contract      = Op[gateway.Ref, gateway.Contracted]{"contract", (*gateway.Gateway).Contract}
-	Counter       = Op[gateway.TakeUp, gateway.Proposed]{"counter", (*gateway.Gateway).TakeUpCounter}
-	Counters      = Op[gateway.None, []gateway.TaskView]{"counters", (*gateway.Gateway).Counters}
-	Offered       = Op[gateway.OfferRef, gateway.Offer]{"offered", (*gateway.Gateway).Offered}
-	AddApprover   = Op[gateway.Document, gateway.ApproverView]{"approver-add", (*gateway.Gateway).AddApprover}
-	Approvers     = Op[gateway.None, gateway.ApproverList]{"approvers", (*gateway.Gateway).ListApprovers}
-	Unapprove     = Op[gateway.Document, gateway.None]{"approver-revoke", (*gateway.Gateway).RevokeApprover}
-	Export        = Op[gateway.Ref, gateway.Bundle]{"export", (*gateway.Gateway).Export}
+	Status        = op("status", (*gateway.Gateway).Status)
+	Policy        = op("policy", (*gateway.Gateway).Policy)
+	ChangePolicy  = op("policy-change", (*gateway.Gateway).ChangePolicy)
+	AddInvite     = op("invite", (*gateway.Gateway).AddInvite)
+	AddContact    = op("contact-add", (*gateway.Gateway).AddContact)
+	Contacts      = op("contacts", (*gateway.Gateway).Contacts)
+	ChangeContact = op("contact-change", (*gateway.Gateway).ChangeContact)
+	Propose       = op("propose", (*gateway.Gateway).Propose)
+	Tasks         = op("tasks", (*gateway.Gateway).Tasks)
+	Task          = op("task", (*gateway.Gateway).Task)
+	Watch         = op("watch", (*gateway.Gateway).Watch)
+	Amend         = op("amend", (*gateway.Gateway).Amend)
+	Cancel        = op("cancel", (*gateway.Gateway).Cancel)
+	Result        = op("result", (*gateway.Gateway).Result)
+	Quarantined   = op("quarantined", (*gateway.Gateway).Quarantined)
+	Asks          = op("asks", (*gateway.Gateway).Asks)
+	Decide        = op("decide", (*gateway.Gateway).DecideGate)
+	Deny          = op("deny", (*gateway.Gateway).DenyGate)
+	Wishes        = op("wishes", (*gateway.Gateway).Wishes)
+	Login         = op("login", (*gateway.Gateway).Login)
+	Contract      = op("contract", (*gateway.Gateway).Contract)
+	Counter       = op("counter", (*gateway.Gateway).TakeUpCounter)
+	Counters      = op("counters", (*gateway.Gateway).Counters)
+	Offered       = op("offered", (*gateway.Gateway).Offered)
+	AddApprover   = op("approver-add", (*gateway.Gateway).AddApprover)
+	Approvers     = op("approvers", (*gateway.Gateway).ListApprovers)
+	Unapprove     = op("approver-revoke", (*gateway.Gateway).RevokeApprover)
+	Export        = op("export", (*gateway.Gateway).Export)
 )
 
 const (
@@ -73,34 +84,9 @@ type failure struct {
 // Handler answers people's questions. version is held against the command's.
 func Handler(g *gateway.Gateway, version string) http.Handler {
 	mux := http.NewServeMux()
-	row(mux, g, Status)
-	row(mux, g, Policy)
-	row(mux, g, ChangePolicy)
-	row(mux, g, AddInvite)
-	row(mux, g, AddContact)
-	row(mux, g, Contacts)
-	row(mux, g, ChangeContact)
-	row(mux, g, Propose)
-	row(mux, g, Tasks)
-	row(mux, g, Task)
-	row(mux, g, Watch)
-	row(mux, g, Amend)
-	row(mux, g, Cancel)
-	row(mux, g, Result)
-	row(mux, g, Quarantined)
-	row(mux, g, Asks)
-	row(mux, g, Decide)
-	row(mux, g, Deny)
-	row(mux, g, Wishes)
-	row(mux, g, Counter)
-	row(mux, g, Counters)
-	row(mux, g, Login)
-	row(mux, g, Contract)
-	row(mux, g, Offered)
-	row(mux, g, AddApprover)
-	row(mux, g, Approvers)
-	row(mux, g, Unapprove)
-	row(mux, g, Export)
+	for _, row := range rows {
+		row(mux, g)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := r.Header.Get(versionHeader); v != version {
 			answer(w, nil, spec.Refuse(spec.Unavailable, "", "this command is of version "+v+" and the running gateway of "+version+": restart it"))
@@ -112,18 +98,36 @@ func Handler(g *gateway.Gateway, version string) http.Handler {
 
 const versionHeader = "Sealbridge-Version"
 
-func row[In, Out any](mux *http.ServeMux, g *gateway.Gateway, o Op[In, Out]) {
+func (o Op[In, Out]) row(mux *http.ServeMux, g *gateway.Gateway) {
 	mux.HandleFunc("POST /"+o.name, func(w http.ResponseWriter, r *http.Request) {
 		var in In
-		d := json.NewDecoder(io.LimitReader(r.Body, maxQuestion))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&in); err != nil {
-			answer(w, nil, &spec.Error{Reason: spec.Malformed, Err: err})
+		if err := question(r.Body, &in); err != nil {
+			answer(w, nil, err)
 			return
 		}
 		out, err := o.do(g, r.Context(), gateway.Owner, in)
 		answer(w, out, err)
 	})
+}
+
+// question reads one JSON value strictly, and nothing after it.
+func question(r io.Reader, in any) error {
+	b, err := io.ReadAll(io.LimitReader(r, maxQuestion+1))
+	if err != nil {
+		return &spec.Error{Reason: spec.Malformed, Err: err}
+	}
+	if len(b) > maxQuestion {
+		return spec.Refuse(spec.TooLarge, "", "4 MiB")
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		return &spec.Error{Reason: spec.Malformed, Err: err}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return spec.Refuse(spec.Malformed, "", "one value")
+	}
+	return nil
 }
 
 // answer writes an answer, or the error with its word, path and limit and no internal text.
@@ -142,13 +146,15 @@ func answer(w http.ResponseWriter, out any, err error) {
 	json.NewEncoder(w).Encode(out) //nolint:errcheck // the caller is gone
 }
 
-// Listen opens a unix socket. The folder is its guard: 0700.
+// Listen opens a unix socket. The folder is its guard: 0700. A socket that
+// nobody answers any more is taken away; one that somebody answers, and what is
+// no socket, is left alone.
 func Listen(path string) (net.Listener, error) {
 	if len(path) > maxSocket {
 		return nil, spec.Refuse(spec.Malformed, path, "a socket's path has 104 bytes at most: use a shorter --home")
 	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
+	if err := clear(path); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -161,6 +167,24 @@ func Listen(path string) (net.Listener, error) {
 		}
 	}
 	return l, nil
+}
+
+func clear(path string) error {
+	i, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && i.Mode()&(fs.ModeSocket|fs.ModeIrregular) == 0: // Windows calls its sockets irregular
+		return spec.Refuse(spec.Conflict, path, "something else has the socket's name")
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return spec.Refuse(spec.Conflict, path, "a gateway answers here already")
+	}
+	if err := os.Remove(path); err != nil {
+		return &spec.Error{Reason: spec.Unavailable, Path: path, Err: err}
+	}
+	return nil
 }
 
 // Serve answers on l until ctx ends.

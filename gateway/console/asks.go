@@ -80,9 +80,10 @@ func (s *Server) list(v *visit, settled bool) error {
 		return a.Ask.Until.Time().Compare(b.Ask.Until.Time())
 	})
 	var l struct {
-		Cards []card
-		More  int        // that the page has no room for
-		Other []taskLine // counter-proposals of the other side
+		Cards  []card
+		More   int        // that the page has no room for
+		Other  []taskLine // counter-proposals of the other side
+		Policy bool       // a change of the owner's rules waits (G12)
 	}
 	for _, a := range as {
 		switch open := a.State == string(approval.Waiting); {
@@ -100,6 +101,11 @@ func (s *Server) list(v *visit, settled bool) error {
 	if err != nil {
 		return err
 	}
+	p, err := s.Gateway.Policy(v.Context(), owner, gateway.None{})
+	if err != nil {
+		return err
+	}
+	l.Policy = p.Waiting != nil
 	for _, t := range ts {
 		l.Other = append(l.Other, taskLine{TaskView: t, Command: takeUp(t)})
 	}

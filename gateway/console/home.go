@@ -1,7 +1,9 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
+	"sealbridge/signing/jcs"
 )
 
 // contact is one pinned owner on the page.
@@ -37,28 +40,48 @@ func (s *Server) contacts(v *visit) error {
 	return s.render(v, http.StatusOK, "contacts", "contacts", "Contacts", out)
 }
 
-// policy shows the owner's rules: the digest in force, and the file.
+// policyPage is the owner's rules: what is in force, and what waits for a yes (G12).
+type policyPage struct {
+	gateway.PolicyView
+	Came    string
+	Asked   string   // when the change that waits was found
+	File    string   // digest of policy.yaml on disk
+	Problem string   // why it does not read
+	Lines   []string // of policy.yaml
+	Form    []string // of the policy in force as it is digested; where the file is another
+}
+
 func (s *Server) policy(v *visit) error {
-	st, err := s.Gateway.Status(v.Context(), owner, gateway.None{})
+	p, err := s.Gateway.Policy(v.Context(), owner, gateway.None{})
 	if err != nil {
 		return err
 	}
-	var b struct {
-		Digest, File, Problem string
-		Lines                 []string
+	b := policyPage{PolicyView: p, Came: s.clock(p.Since)}
+	if p.Waiting != nil {
+		b.Asked = s.clock(p.Waiting.At)
 	}
-	b.Digest = st.Policy
 	if s.PolicyFile != nil {
 		text, digest, err := s.PolicyFile()
 		if b.File = digest; err != nil {
 			b.Problem = manifest.Display(err.Error(), 500)
 		}
-		for l := range strings.Lines(text) {
-			b.Lines = append(b.Lines, manifest.Display(strings.TrimRight(l, "\r\n"), 2000))
+		b.Lines = manifest.DisplayLines(text, maxSource, 2000)
+	}
+	if b.File != p.InForce.String() {
+		form, err := jcs.Encode(p.Policy)
+		if err != nil {
+			return err
 		}
+		var text bytes.Buffer
+		if err := json.Indent(&text, form.Bytes(), "", "  "); err != nil {
+			return err
+		}
+		b.Form = manifest.DisplayLines(text.String(), maxSource, 2000)
 	}
 	return s.render(v, http.StatusOK, "policy", "policy", "Policy", b)
 }
+
+const maxSource = 5000 // lines of a policy on a page; a file has a mebibyte at most
 
 // health says how this gateway is: what doctor says, and figures.
 func (s *Server) health(v *visit) error {

@@ -112,8 +112,20 @@ func TestThePolicyPageSaysWhatIsInForce(t *testing.T) { // G12
 	if page := read("/policy"); strings.Contains(page, "<script>x") || strings.Contains(page, "\u202e") {
 		t.Errorf("a comment acts:\n%s", page)
 	}
-	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "name: a contact asks", "name: anybody asks", 1)), 0o600))
+	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "may_send: []", "may_send: [/home/ann/<b>outbox</b>/**]", 1)), 0o600))
 	if page := read("/policy"); !strings.Contains(page, "not in force") {
 		t.Errorf("another file passes for the rules in force:\n%s", page)
+	}
+	p, err := ann.home.Policy()
+	must(t, err)
+	must(t, ann.g.Reload(gateway.Rules{Policy: p}))
+	page := read("/policy")
+	for _, want := range []string{"permits more", "/home/ann/&lt;b&gt;outbox", "sealbridge policy apply", st.Policy} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	if !strings.Contains(read("/"), "Your policy file permits more") {
+		t.Error("what waits does not name the policy")
 	}
 }

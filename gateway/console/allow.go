@@ -5,9 +5,11 @@ import "sealbridge/policy/approval"
 // allowing says how a yes can be given to one ask. A session never allows: it
 // holds no key, and the gateway signs nothing for a click (G9, G10).
 type allowing struct {
-	Command string // what a person types in a terminal
+	Passkeys []choice // that can answer here
+	Command  string   // what a person types in a terminal
 }
 
-func (s *Server) allowing(a approval.Ask) allowing {
-	return allowing{Command: "sealbridge gate allow " + a.Short()}
+func (s *Server) allowing(v *visit, a approval.Ask) (allowing, error) {
+	keys, err := s.choices(v, a.AskID.String())
+	return allowing{keys, "sealbridge gate allow " + a.Short()}, err
 }

@@ -130,7 +130,11 @@ func (s *Server) ask(v *visit) error {
 
 func (s *Server) askPage(v *visit, status int, a gateway.AskView, said string) error {
 	c := s.card(v, a)
-	c.Allow, c.Terms = s.allowing(a.Ask), termsOf(a.Ask, v.PostFormValue)
+	allow, err := s.allowing(v, a.Ask)
+	if err != nil {
+		return err
+	}
+	c.Allow, c.Terms = allow, termsOf(a.Ask, v.PostFormValue)
 	c.delivery(a.Ask)
 	return s.render(v, status, "ask", "waiting", c.Question, struct {
 		Card card

@@ -260,7 +260,7 @@ func TestInABrowserWordsOfOthersDoNothing(t *testing.T) { // M8
 	ask := ann.asked(manifest.DeliveryGate)
 	ann.open()
 	w.run(chromedp.Navigate(ann.link()), visible(".card"))
-	for _, path := range []string{"/", "/decided", "/asks/" + ask.AskID.String(), "/tasks", "/tasks/" + task, "/contacts", "/policy", "/health"} {
+	for _, path := range []string{"/", "/decided", "/asks/" + ask.AskID.String(), "/tasks", "/tasks/" + task, "/contacts", "/policy", "/passkeys", "/health"} {
 		w.run(chromedp.Navigate(ann.s.Origin()+path), visible("main"))
 		get(w, chromedp.Evaluate[any](`for (const d of document.querySelectorAll('details')) d.open = true; 0`))
 		found := get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll('main script, main img, main iframe, main [onerror], main a')].filter(e => e.tagName !== 'A' || !e.getAttribute('href').match(/^[\/#]/)).map(e => e.outerHTML)`))
@@ -302,7 +302,7 @@ func TestInABrowserPagesFit(t *testing.T) {
 		path string
 	}{
 		{"waiting", ann, "/"}, {"ask-contract", ben, "/asks/" + contract.AskID.String()}, {"ask-delivery", ann, "/asks/" + delivery.AskID.String()}, {"decided", ann, "/decided"},
-		{"tasks", ann, "/tasks"}, {"task", ann, "/tasks/" + done}, {"contacts", ann, "/contacts"}, {"policy", ann, "/policy"}, {"health", ann, "/health"}, {"login", ann, "/login/used"},
+		{"tasks", ann, "/tasks"}, {"task", ann, "/tasks/" + done}, {"contacts", ann, "/contacts"}, {"policy", ann, "/policy"}, {"passkeys", ann, "/passkeys"}, {"health", ann, "/health"}, {"login", ann, "/login/used"},
 	} {
 		w.run(chromedp.Navigate(at.o.link()), visible("header"), chromedp.Navigate(at.o.s.Origin()+at.path), visible("main"))
 		for _, look := range []struct {

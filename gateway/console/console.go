@@ -4,8 +4,9 @@
 // A login link opens it once and gives a session: a cookie that shows and never
 // allows (G9). From a session a person reads everything and can say no, because
 // a no needs nothing (G10). A yes needs what neither the browser's cookie nor
-// this machine's account holds; until there is such a thing the page says how
-// to give it in a terminal.
+// this machine's account holds: a passkey that the owner key certified, whose
+// assertion is over the very decision. Without one the page says how to give a
+// yes in a terminal.
 //
 // What comes in is held against one list, in this order: the Host we are bound
 // to, the Origin and fetch site of every post, the session, the session's own
@@ -55,9 +56,11 @@ type Server struct {
 	host     string // localhost:7811
 	origin   string // http://localhost:7811
 	sessions sessions
-	streams  chan struct{} // one token a live page
-	looked   looked
-	mux      *http.ServeMux
+
+	ceremonies ceremonies
+	streams    chan struct{} // one token a live page
+	looked     looked
+	mux        *http.ServeMux
 }
 
 // New makes a console; nothing listens yet.
@@ -101,6 +104,11 @@ func (s *Server) routes() {
 	s.page("GET /contacts", s.contacts)
 	s.page("GET /policy", s.policy)
 	s.page("GET /health", s.health)
+	s.page("GET /passkeys", s.passkeys)
+	s.asked("POST /passkeys/new", s.newPasskey)
+	s.asked("POST /passkeys/offer", s.offerPasskey)
+	s.asked("POST /asks/{ask}/passkey", s.askPasskey)
+	s.asked("POST /asks/{ask}/allow", s.allow)
 	s.page("GET /events", s.events)
 	s.post("POST /logout", s.logout)
 }

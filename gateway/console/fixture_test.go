@@ -83,7 +83,7 @@ func newOwner(t testing.TB, mem *relaytest.Memory, name string, agents map[strin
 	o := &owner{t: t, name: name, home: h, now: &clock{}}
 	conn := mem.Conn(h.Agent)
 	o.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Courier: conn, Depot: conn,
-		Files: files, Runner: run, Rules: gateway.Rules{Policy: p, Agents: agents}, Now: o.now.Now, Chance: rand.Reader, Log: slog.New(slog.DiscardHandler)})
+		Files: files, Runner: run, Rules: gateway.Rules{Policy: p, Agents: agents}, Now: o.now.Now, Chance: rand.Reader, Log: slog.New(slog.DiscardHandler), Approvers: h})
 	must(t, err)
 	done := make(chan struct{})
 	go func() { defer close(done); o.g.Run(ctx) }() //nolint:errcheck // ends with ctx

@@ -208,4 +208,3 @@ func (s *Server) choices(v *visit, ask string) ([]choice, error) {
 	}
 	return out, nil
 }
-

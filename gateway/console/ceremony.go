@@ -91,7 +91,7 @@ func (s *Server) person(v *visit) (person, error) {
 }
 
 // relyingParty is what passkeys are bound to: this machine's name, and our
-// origin with its port, because every local program shares the name (A12).
+// origin with its port, because every local program shares the name.
 func (s *Server) relyingParty() (*webauthn.WebAuthn, error) {
 	return webauthn.New(&webauthn.Config{RPID: rpID, RPDisplayName: "Sealbridge", RPOrigins: []string{s.origin}, AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{UserVerification: protocol.VerificationRequired, ResidentKey: protocol.ResidentKeyRequirementDiscouraged}})

@@ -18,10 +18,16 @@ func (e *Event) check() error {
 	}
 	switch f := e.Body.Fact.(type) {
 	case Proposed:
+		if err := checkStanding(f.Decision, f.Standing); err != nil {
+			return err
+		}
 		return checkDecision(f.Decision)
 	case Accepted:
 		if f.Signature.PayloadDigest != e.ManifestDigest {
 			return spec.Refuse(spec.BadDigest, "/body/signature/payloadDigest", "S8")
+		}
+		if err := checkStanding(f.Decision, f.Standing); err != nil {
+			return err
 		}
 		return checkDecision(f.Decision)
 	case Answered:

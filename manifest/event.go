@@ -63,6 +63,7 @@ type (
 		Manifest  jcs.Value     `json:"manifest" rule:"object"` // payload: a TaskManifest without signatures
 		Signature signing.Block `json:"signature"`              // context task-manifest/requester
 		Decision  *jcs.Value    `json:"decision"`               // a signed gate-decision, or null
+		Standing  *StandingUse  `json:"standing,omitempty"`     // the grant, where the decision is a standing one (G6)
 	}
 	// Accepted makes it a contract in force.
 	Accepted struct {
@@ -71,6 +72,7 @@ type (
 		Isolation Isolation     `json:"isolation"`
 		Model     string        `json:"model" rule:"enum=door|own|none"` // X6
 		Providers []string      `json:"providers" rule:"items=0..20,each.len=1..200"`
+		Standing  *StandingUse  `json:"standing,omitempty"`
 	}
 	// Isolation is what the worker's gateway says it holds the agent in (X6).
 	Isolation struct {

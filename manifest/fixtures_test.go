@@ -110,6 +110,23 @@ func decision() *manifest.GateDecision {
 		SubjectDigest: digestOf("subject"), OwnerDid: annOwner.DID(), Verdict: "allow", Lasts: "once", Presence: "passphrase", DecidedAt: later(0)}
 }
 
+// standing covers simple, Ann's side.
+func standing() manifest.Standing {
+	m := simple()
+	return manifest.Standing{Gate: manifest.ContractGate, Side: manifest.Requester, Contact: benOwner.DID(), Agent: "claude", TaskType: "report", Each: m.Budget.Limits(), Total: m.Budget.Limits(),
+		Files: 1, Bytes: 12, Seconds: 8 * 3600, Retries: 1, Mode: "hybrid", Gates: []manifest.Gate{manifest.ContractGate}, Level: "subprocess_restricted", Scope: "ephemeral_workspace_only",
+		Model: "any", Uses: 5, From: later(0), Until: later(7 * day)}
+}
+
+// simple is a contract that a standing yes can cover: no grant, no host, handed on to nobody.
+func simple() manifest.TaskManifest {
+	m := contract()
+	m.ParentTaskID, m.Budget.SettlementExtension, m.Budget.CostBearer = nil, jcs.Value{}, "worker_byok"
+	m.Permissions = manifest.Permissions{GrantedCapabilities: []manifest.Grant{}}
+	m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "none", nil
+	return m
+}
+
 func receipt() *manifest.UsageReceipt {
 	return &manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion, TaskID: taskID, ManifestDigest: digestOf("m"),
 		Contract: digestOf("c"), AgentDid: benAgent.DID(), Revision: 1, Limits: meters(), Usage: usage(), Children: []signing.Digest{digestOf("child")},
@@ -139,7 +156,13 @@ func bodies() []manifest.Fact {
 		panic(err)
 	}
 	yes := ptr(signedWire(decision(), annOwner))
+	ever := decision()
+	ever.Lasts, ever.SubjectDigest = "standing", standing().Subject()
+	always := ptr(signedWire(ever, annOwner))
 	return []manifest.Fact{
+		manifest.Proposed{Manifest: payload, Signature: block, Decision: always, Standing: &manifest.StandingUse{Grant: standing(), Use: 2}},
+		manifest.Accepted{Signature: workers, Decision: always, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "none", Providers: []string{"p"},
+			Standing: &manifest.StandingUse{Grant: standing(), Use: 5}},
 		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes},
 		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
 		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},

@@ -102,9 +102,11 @@ type Consent struct {
 	Contract  signing.Digest
 	Subject   signing.Digest
 	Owner     signing.DID
-	Decision  signing.Digest // of the signed gate-decision
-	Lasts     string         // once or standing
-	Until     time.Time      // zero: recorded already, stays good (T2)
+	Decision  signing.Digest     // of the signed gate-decision
+	Lasts     string             // once or standing
+	Grant     *manifest.Standing // of a standing one: what it was said of
+	Presence  string             // how its person was there; of our own owner's standing yes
+	Until     time.Time          // zero: recorded already, stays good (T2)
 }
 
 // satisfies says whether k is a yes to exactly this gate (G1, G2).
@@ -116,8 +118,7 @@ func (k Consent) satisfies(g Gate, at time.Time) bool {
 		(k.Until.IsZero() || at.Before(k.Until))
 }
 
-// LastsOnce is used up by the act that it allows (G6). A standing decision
-// satisfies no gate of a manifest in this version.
+// LastsOnce is used up by the act that it allows (G6).
 const LastsOnce = "once"
 
 func deny(rule string, r spec.Reason, path, limit string) Decision {

@@ -20,6 +20,10 @@ func Contract(c Case) Decision {
 	if d != nil {
 		return *d
 	}
+	return l.decide()
+}
+
+func (l *law) decide() Decision {
 	if d := l.judge(); d != nil {
 		return *d
 	}

@@ -13,15 +13,15 @@ import (
 // Decide is Contract, then the owner's rules, which only narrow: they refuse,
 // they add a gate, they add a cost. Of what the other side said it is Contract.
 func (p Policy) Decide(c Case) Decision {
-	d := Contract(c)
-	if d.Outcome == Deny {
-		return d
-	}
 	l, bad := read(c)
 	if bad != nil {
 		return *bad
 	}
-	if !l.own {
+	if l.own {
+		l.Consents = p.usable(c)
+	}
+	d := l.decide()
+	if d.Outcome == Deny || !l.own {
 		return d
 	}
 	r := p.rule(l)

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"sealbridge/manifest"
 	"sealbridge/signing"
 	"sealbridge/spec"
@@ -85,11 +87,19 @@ func (l *law) gates(g *Gate) Decision {
 	inside := manifest.DecisionIn(l.fact)
 	for i := range l.Consents {
 		k := l.Consents[i]
-		if !k.satisfies(*g, l.At) || inside != nil && signing.DigestOf(inside.Bytes()) != k.Decision {
+		stands := l.stands(k, *g)
+		if !stands && !k.satisfies(*g, l.At) || inside != nil && signing.DigestOf(inside.Bytes()) != k.Decision {
 			continue
 		}
 		if inside == nil && !l.own {
 			break // G11: whoever acts on a gate has the decision in its chain
+		}
+		if stands {
+			moves := append(slices.Clone(allow.Moves), l.spend(k)...)
+			if _, err := l.Ledger.Apply(moves...); err != nil {
+				continue // used up: the question is asked again
+			}
+			allow.Moves = moves
 		}
 		allow.Consent = &k
 		return allow

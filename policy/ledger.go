@@ -20,6 +20,8 @@ const (
 	DayCalls        AccountKind = "day-calls"
 	OpenTasks       AccountKind = "open-tasks"     // tasks under way at once with one contact
 	OpenProposals   AccountKind = "open-proposals" // proposals of one contact that wait for us (B9)
+	StandingUses    AccountKind = "standing-uses"  // of one standing yes (G6)
+	StandingTotal   AccountKind = "standing-total" // what its contracts agreed together, a meter each
 	OpenHosts       AccountKind = "open-hosts"     // uses of one decision about one host (X1)
 	CapabilityCount AccountKind = "uses"           // uses of a grant, over all descendants (C5)
 )

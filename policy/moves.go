@@ -20,7 +20,7 @@ func Accounts(c Case) []Account {
 	for _, k := range dayKinds {
 		out = append(out, ContactAccount(k, contact, c.Role, day))
 	}
-	return out
+	return append(out, standingAccounts(c.Consents)...)
 }
 
 var dayKinds = []AccountKind{DayTasks, DayInput, DayOutput, DayCalls}

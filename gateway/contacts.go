@@ -323,6 +323,11 @@ func (g *Gateway) ChangeContact(ctx context.Context, by Caller, in ContactChange
 		if err := t.setTrust(next); err != nil {
 			return err
 		}
+		if in.Do == "block" || in.Do == "remove" { // blocking revokes what was granted (K3)
+			if err := t.revokeAll(owner, "the contact was "+map[string]string{"block": "blocked", "remove": "removed"}[in.Do]); err != nil {
+				return err
+			}
+		}
 		if in.Do != "remove" {
 			out = t.contactView(owner)
 		}

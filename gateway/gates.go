@@ -58,9 +58,10 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 
 // Answer is a person's signed decision, as it enters by the people's door.
 type Answer struct {
-	Decision string `json:"decision"`          // the signed gate-decision, canonical
-	Reason   string `json:"reason,omitempty"`  // of a no: what the other side is told
-	Channel  string `json:"channel,omitempty"` // the event of another system that the owner's key signed for (J7): kept here, sent to nobody
+	Decision string             `json:"decision"`           // the signed gate-decision, canonical
+	Reason   string             `json:"reason,omitempty"`   // of a no: what the other side is told
+	Standing *manifest.Standing `json:"standing,omitempty"` // the grant, of a standing decision (G6)
+	Channel  string             `json:"channel,omitempty"`  // the event of another system that the owner's key signed for (J7): kept here, sent to nobody
 }
 
 // Decided says what an answer came to.
@@ -94,6 +95,10 @@ func (g *Gateway) DecideGate(ctx context.Context, by Caller, in Answer) (out Dec
 		}
 		if v.Owner() != g.Owner {
 			return spec.Refuse(spec.WrongSigner, "/ownerDid", "G1: our own owner")
+		}
+		if in.Standing != nil {
+			out, err = t.decideStanding(v, d, *in.Standing)
+			return err
 		}
 		if out, err = t.decide(v, d, in.Reason); err == nil && in.Channel != "" {
 			err = t.answeredIn(d, in.Channel)

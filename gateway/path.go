@@ -212,7 +212,15 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 			out = append(out, r.V.Consent)
 		}
 	}
-	if doc := manifest.DecisionIn(fact); doc != nil {
+	doc := manifest.DecisionIn(fact)
+	if doc == nil {
+		more, err := t.standingYeses(fact, peer)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	if doc != nil {
 		s, err := manifest.OpenValue(*doc, t.g.keys)
 		if err != nil {
 			return nil, spec.At("/body/decision", err)
@@ -225,8 +233,12 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 			return nil, spec.At("/body/decision", err)
 		}
 		if d, ok := s.Document().(*manifest.GateDecision); ok && v.Owner() == peer && d.OwnerDid == peer && d.Verdict == "allow" {
-			out = append(out, policy.Consent{Gate: d.Gate, AskDigest: d.AskDigest, Contract: d.ContractDigest, Subject: d.SubjectDigest,
-				Owner: d.OwnerDid, Decision: s.Digest(), Lasts: d.Lasts})
+			k := policy.Consent{Gate: d.Gate, AskDigest: d.AskDigest, Contract: d.ContractDigest, Subject: d.SubjectDigest,
+				Owner: d.OwnerDid, Decision: s.Digest(), Lasts: d.Lasts}
+			if use := manifest.StandingIn(fact); use != nil {
+				k.Grant = &use.Grant
+			}
+			out = append(out, k)
 		}
 	}
 	return out, nil
@@ -234,6 +246,9 @@ func (t *turn) consents(key string, fact manifest.Fact, peer signing.DID) ([]pol
 
 // withDecision puts the signed yes into the event that it allows (G11).
 func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest signing.Digest) (manifest.Fact, error) {
+	if f, ok, err := t.use(key, fact, digest); err != nil || ok {
+		return f, err
+	}
 	rows, err := asks.Group(t.Tx, key.String())
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
+	"sealbridge/signing"
 )
 
 // recoveryTerm is how long a home that was put back signs nothing in open
@@ -20,6 +21,9 @@ func (t *turn) recover(row *taskRow, why string) error {
 		row.RecoveryUntil = t.now.Add(recoveryTerm)
 	}
 	row.Recovery = why
+	if err := t.revokeAll(row.Peer, "recovery: uses may have been lost"); err != nil {
+		return err
+	}
 	if err := t.withdraw(row.Key.String(), "this home is in recovery"); err != nil { // asks start anew
 		return err
 	}
@@ -84,6 +88,9 @@ func (g *Gateway) Recover(ctx context.Context, why string) error {
 			if err := t.recover(&row, why); err != nil {
 				return err
 			}
+		}
+		if err := t.revokeAll(signing.DID{}, "recovery: uses may have been lost"); err != nil { // R4b
+			return err
 		}
 		return t.note(self, map[string]string{"recovery": why})
 	})

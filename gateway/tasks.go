@@ -182,6 +182,11 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {
 		return v, err
 	}
+	used, err := t.byStanding(row)
+	if err != nil {
+		return v, err
+	}
+	v.Gates = append(v.Gates, used...)
 	if err := t.budgetOf(row, &v); err != nil {
 		return v, err
 	}

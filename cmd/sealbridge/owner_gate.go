@@ -24,7 +24,7 @@ var _ = register(gateCommand)
 
 func gateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "gate", GroupID: "gates", Short: "questions that wait for you", Example: "  sealbridge gate list\n  sealbridge gate show 7K2Q\n  sealbridge gate allow 7K2Q"}
-	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateCounter(a), gateFiles(a), gateExport(a), gateSend(a))
+	c.AddCommand(gateList(a), gateShow(a), gateAllow(a), gateDeny(a), gateCounter(a), gateFiles(a), gateStanding(a), gateRevoke(a), gateExport(a), gateSend(a))
 	return c
 }
 
@@ -161,8 +161,12 @@ func became(v gateway.AskView) string {
 
 func gateAllow(a *app) *cobra.Command {
 	var d device
+	var more standingFlags
 	c := &cobra.Command{Use: "allow ASK", Short: "say yes to exactly what is shown", Args: cobra.ExactArgs(1),
-		Example: "  sealbridge gate allow 7K2Q\n  sealbridge gate allow ask.json --as phone.key --certificate phone.json -o yes.json", RunE: func(c *cobra.Command, args []string) error {
+		Example: "  sealbridge gate allow 7K2Q\n  sealbridge gate allow 7K2Q --standing --uses 5 --for 7d\n  sealbridge gate allow ask.json --as phone.key --certificate phone.json -o yes.json", RunE: func(c *cobra.Command, args []string) error {
+			if err := more.check(c, d); err != nil {
+				return err
+			}
 			if d.key != "" {
 				return a.allowAs(c.Context(), args[0], d)
 			}
@@ -174,13 +178,18 @@ func gateAllow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := a.sayYes(c.Context(), h, cl, v.Ask)
+			say := a.sayYes
+			if more.on {
+				say = more.say(a)
+			}
+			out, err := say(c.Context(), h, cl, v.Ask)
 			if err != nil {
 				return err
 			}
 			return a.decided(v.Ask, out)
 		}}
 	d.flags(c)
+	more.flags(c)
 	return c
 }
 

@@ -62,6 +62,8 @@ var (
 	Contract      = op("contract", (*gateway.Gateway).Contract)
 	Counter       = op("counter", (*gateway.Gateway).TakeUpCounter)
 	Counters      = op("counters", (*gateway.Gateway).Counters)
+	Standing      = op("standing", (*gateway.Gateway).Standing)
+	Unstand       = op("unstand", (*gateway.Gateway).RevokeStanding)
 	Offered       = op("offered", (*gateway.Gateway).Offered)
 	AddApprover   = op("approver-add", (*gateway.Gateway).AddApprover)
 	Approvers     = op("approvers", (*gateway.Gateway).ListApprovers)

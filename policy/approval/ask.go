@@ -51,6 +51,9 @@ type Ask struct {
 	ApproverKeys map[string]signing.DID `json:"approverKeys,omitempty" rule:"items=1..50"`
 	Need         int64                  `json:"need" rule:"num=1..50"` // votes (G5)
 	StepUp       bool                   `json:"stepUp"`
+	Agent        string                 `json:"agent,omitempty" rule:"len=1..100"` // of ours that asks or works; absent for the owner's own command
+	Box          *manifest.Isolation    `json:"box,omitempty"`                     // of our own acceptance: what the agent is held in
+	Model        string                 `json:"model,omitempty" rule:"enum=door|own|none"`
 	PolicyDigest signing.Digest         `json:"policyDigest"`
 	Because      string                 `json:"because" rule:"len=1..300"` // the rule that asks
 	Ends         signing.Time           `json:"ends"`                      // the deadline of the contract in force

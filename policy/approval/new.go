@@ -87,6 +87,10 @@ func New(c policy.Case, d policy.Decision, x Terms) (Ask, error) {
 		Ends: m.Deadline, At: at, Until: until(at, g.Until, m.Deadline),
 		Nonce: base64.RawURLEncoding.EncodeToString(x.Nonce[:]),
 	}
+	a.Agent = cut(c.Caller, 100)
+	if f, ok := c.Event.Body.Fact.(manifest.Accepted); ok {
+		a.Box, a.Model = &f.Isolation, f.Model
+	}
 	w := words{a: &a, m: m, x: x, who: manifest.Display(a.From.Name, 64)}
 	if err := w.say(c); err != nil {
 		return Ask{}, err

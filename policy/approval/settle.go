@@ -67,11 +67,16 @@ func Counts(a Ask, v manifest.Verified, at time.Time) error {
 }
 
 func counts(a Ask, digest signing.Digest, v manifest.Verified, at time.Time) (*manifest.GateDecision, error) {
+	return countsAs(a, digest, v, at, a.SubjectDigest, policy.LastsOnce)
+}
+
+// countsAs is counts for a decision that names another subject than the ask's: the grant of a standing yes.
+func countsAs(a Ask, digest signing.Digest, v manifest.Verified, at time.Time, subject signing.Digest, lasts string) (*manifest.GateDecision, error) {
 	d, ok := v.Document().(*manifest.GateDecision)
 	if !ok {
 		return nil, spec.Refuse(spec.UnknownType, "/type", "sealbridge/gate-decision")
 	}
-	if err := Answers(a, digest, *d); err != nil {
+	if err := answersAs(a, digest, *d, subject); err != nil {
 		return d, err
 	}
 	made := d.DecidedAt.Time()
@@ -82,8 +87,8 @@ func counts(a Ask, digest signing.Digest, v manifest.Verified, at time.Time) (*m
 		return d, spec.Refuse(spec.CertificateExpired, "/certificateDigest", "G5")
 	case made.After(at.Add(policy.MaxAhead)):
 		return d, spec.Refuse(spec.Malformed, "/decidedAt", "T1: 60 s ahead at most")
-	case d.Lasts != policy.LastsOnce:
-		return d, spec.Refuse(spec.PolicyDenied, "/lasts", "G6: once")
+	case d.Lasts != lasts:
+		return d, spec.Refuse(spec.PolicyDenied, "/lasts", "G6: "+lasts)
 	case d.Verdict != Deny && !slices.Contains(a.Presence, d.Presence):
 		return d, spec.Refuse(spec.PolicyDenied, "/presence", "G10")
 	}
@@ -93,13 +98,17 @@ func counts(a Ask, digest signing.Digest, v manifest.Verified, at time.Time) (*m
 // Answers says whether a decision is about this ask and nothing else, and was
 // made while it was open; digest is the ask's. It looks at no signature.
 func Answers(a Ask, digest signing.Digest, d manifest.GateDecision) error {
+	return answersAs(a, digest, d, a.SubjectDigest)
+}
+
+func answersAs(a Ask, digest signing.Digest, d manifest.GateDecision, subject signing.Digest) error {
 	for _, m := range []struct {
 		same bool
 		path string
 	}{
 		{d.AskDigest == digest && !digest.IsZero(), "/askDigest"}, {d.AskID == a.AskID, "/askId"}, {d.Gate == a.Gate, "/gate"},
 		{d.TaskID == a.TaskID, "/taskId"}, {d.ContractDigest == a.ContractDigest, "/contractDigest"},
-		{d.SubjectDigest == a.SubjectDigest, "/subjectDigest"}, {d.OwnerDid == a.OwnerDid, "/ownerDid"},
+		{d.SubjectDigest == subject && !subject.IsZero(), "/subjectDigest"}, {d.OwnerDid == a.OwnerDid, "/ownerDid"},
 	} {
 		if !m.same {
 			return spec.Refuse(spec.Conflict, m.path, "G2: another question")

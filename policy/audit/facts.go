@@ -132,7 +132,9 @@ func (a *audit) evidenceLists() {
 		} else if ap.Need > 1 {
 			a.rep.Proven = append(a.rep.Proven, quorum)
 		}
-		if !ap.Shown && a.sealed && ap.By == a.sealer {
+		if ap.Standing != nil {
+			a.rep.Claimed = append(a.rep.Claimed, Entry{What: fmt.Sprintf("that this was use %d of %d of a standing yes, and no other took its place", ap.Standing.Use, ap.Standing.Uses), By: a.name(ap.By), Rule: "G6"})
+		} else if !ap.Shown && a.sealed && ap.By == a.sealer {
 			a.rep.Missing = append(a.rep.Missing, Entry{What: "the text that was shown for " + gateWord(ap.Gate), By: a.name(ap.By), Rule: "G2", Ask: a.name(ap.By) + ": the ask"})
 		}
 	}

@@ -51,7 +51,6 @@ func TestAForgedDecisionOpensNoGate(t *testing.T) {
 		"another contract":      {ann.owner, func(g *manifest.GateDecision) { g.ContractDigest = other }, false},
 		"another gate":          {ann.owner, func(g *manifest.GateDecision) { g.Gate = manifest.BudgetGate }, false},
 		"another task":          {ann.owner, func(g *manifest.GateDecision) { g.TaskID = must(manifest.ParseTaskID("task_another_1")) }, false},
-		"for ever":              {ann.owner, func(g *manifest.GateDecision) { g.Lasts = "standing" }, false},
 		"decided after the act": {ann.owner, func(g *manifest.GateDecision) { g.DecidedAt = signing.TimeOf(noon.Add(time.Hour)) }, false},
 	} {
 		s := newStory(t)

@@ -138,16 +138,16 @@ func (a *audit) decisions() {
 	for _, d := range a.sorted {
 		if e, ok := eventIn(d); ok {
 			if v := manifest.DecisionIn(e.Body.Fact); v != nil {
-				a.decisionInside(d, *v)
+				a.decisionInside(d, *v, manifest.StandingIn(e.Body.Fact))
 			}
 		}
 		if g, ok := d.signed.Document().(*manifest.GateDecision); ok && !d.by.IsZero() {
-			a.consent(d, "", d.by, g)
+			a.consent(d, "", d.by, g, nil)
 		}
 	}
 }
 
-func (a *audit) decisionInside(d *document, v jcs.Value) {
+func (a *audit) decisionInside(d *document, v jcs.Value, use *manifest.StandingUse) {
 	const path = "/body/decision"
 	s, err := manifest.OpenValue(v, a.keys)
 	if err != nil {
@@ -161,18 +161,28 @@ func (a *audit) decisionInside(d *document, v jcs.Value) {
 		return
 	}
 	if g, ok := s.Document().(*manifest.GateDecision); ok {
-		a.consent(d, path, by, g)
+		a.consent(d, path, by, g, use)
 	}
 }
 
-func (a *audit) consent(d *document, path string, by manifest.Verified, g *manifest.GateDecision) {
-	if by.Owner() != g.OwnerDid || g.TaskID != a.m.TaskID {
+// consent keeps a decision that holds. A standing one is of the task in which it
+// was asked for, and counts only with the grant beside it in an event (G6).
+func (a *audit) consent(d *document, path string, by manifest.Verified, g *manifest.GateDecision, use *manifest.StandingUse) {
+	standing := g.Lasts == manifest.LastsStanding
+	if by.Owner() != g.OwnerDid || g.TaskID != a.m.TaskID && !standing {
 		a.find(Wrong, spec.WrongSigner, d, path, "G1", "a decision for another owner than it names, or for another task")
 		return
 	}
 	if ask, ok := a.asks[g.AskDigest]; ok {
 		ask.used = true
-		if err := approval.Answers(*ask.ask, g.AskDigest, *g); err != nil {
+		err := approval.Answers(*ask.ask, g.AskDigest, *g)
+		if standing {
+			if use == nil {
+				return
+			}
+			err = approval.AnswersStanding(*ask.ask, g.AskDigest, *g, use.Grant)
+		}
+		if err != nil {
 			a.wrong(d, path, err)
 			return
 		}
@@ -184,8 +194,12 @@ func (a *audit) consent(d *document, path string, by manifest.Verified, g *manif
 	if have, ok := a.consents[by.Digest()]; ok && have.path != "" {
 		return
 	}
-	a.consents[by.Digest()] = consent{doc: d, path: path, decision: g, by: by, Consent: policy.Consent{Gate: g.Gate, AskDigest: g.AskDigest,
+	c := consent{doc: d, path: path, decision: g, by: by, Consent: policy.Consent{Gate: g.Gate, AskDigest: g.AskDigest,
 		Contract: g.ContractDigest, Subject: g.SubjectDigest, Owner: g.OwnerDid, Decision: by.Digest(), Lasts: g.Lasts}}
+	if use != nil {
+		c.Grant = &use.Grant
+	}
+	a.consents[by.Digest()] = c
 }
 
 // approved notes a decision that satisfied a gate.
@@ -205,7 +219,9 @@ func (a *audit) approved(ev *event, c consent) {
 			a.find(Wrong, spec.CertificateExpired, ev.doc, "/body/decision/certificateDigest", "G5", "the approver's certificate had run out when this was said")
 		}
 	}
-	if ask != nil {
+	if use := manifest.StandingIn(ev.e.Body.Fact); use != nil {
+		ap.Standing = &Standing{Use: use.Use, Uses: use.Grant.Uses, Until: use.Grant.Until}
+	} else if ask != nil {
 		ap.Need, ap.Votes = max(1, ask.ask.Need), approval.Yeses(*ask.ask, a.votes[c.AskDigest], c.decision.DecidedAt.Time())
 	}
 	a.rep.Facts.Approvals = append(a.rep.Facts.Approvals, ap)

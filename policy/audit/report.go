@@ -142,6 +142,14 @@ type Approval struct {
 	Decision signing.Digest `json:"decision"`
 	Shown    bool           `json:"shown"` // the ask, with the text that was shown, is here
 	On       manifest.Kind  `json:"on"`
+	Standing *Standing      `json:"standing,omitempty"` // a yes that was given before, over a bounded grant (G6)
+}
+
+// Standing says which use of a standing yes an approval was, by the count of its owner's gateway.
+type Standing struct {
+	Use   int64        `json:"use"`
+	Uses  int64        `json:"uses"`
+	Until signing.Time `json:"until"`
 }
 
 type Delivery struct {

@@ -125,6 +125,9 @@ func (p *Page) contract(r Report) {
 		if a.Shown {
 			shown = "   text shown: in the bundle"
 		}
+		if s := a.Standing; s != nil {
+			shown = fmt.Sprintf("   standing yes, use %d of %d, until %s", s.Use, s.Uses, s.Until) + shown
+		}
 		p.Row(first(i, "Approved"), fmt.Sprintf("%-10s %s  %s, %s  %s%s", gateWord(a.Gate), r.nameOf(a.By), manifest.Display(a.Presence, 64), proven(a), clock(a.At), shown))
 	}
 }

@@ -47,6 +47,7 @@ type HelloLimits struct {
 	MailCount     int64 `json:"mailCount" rule:"num=1..1000000000"`
 	MailBytes     int64 `json:"mailBytes" rule:"num=1..9007199254740991"`
 	FileBytes     int64 `json:"fileBytes" rule:"num=1..9007199254740991"`
+	WaitSeconds   int64 `json:"waitSeconds" rule:"num=1..60"` // a get waits no longer: on a cluster its answer may go with a node
 }
 
 // Binding lends an agent's name to one session key at one relay (R3a).

@@ -112,7 +112,7 @@ func TestABindingIsForOneRelayOneSessionOneDay(t *testing.T) {
 
 func TestAHelloIsTheRelaysOwn(t *testing.T) {
 	h := relay.Hello{TLSKeys: []signing.Digest{signing.DigestOf([]byte("k"))}, Sync: relay.SyncAlways, At: signing.TimeOf(at), ExpiresAt: signing.TimeOf(at.Add(time.Hour)),
-		Limits: relay.HelloLimits{EnvelopeBytes: 1, LifeSeconds: 1, PutsPerSecond: 1, MailCount: 1, MailBytes: 1, FileBytes: 1}}
+		Limits: relay.HelloLimits{EnvelopeBytes: 1, LifeSeconds: 1, PutsPerSecond: 1, MailCount: 1, MailBytes: 1, FileBytes: 1, WaitSeconds: 1}}
 	v, err := h.Sign(owner)
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ var doors = map[string]string{
 	"github.com/nats-io/nats.go":               "relay/client relay/server", // the relay service is a client of its own broker (R3a)
 	"github.com/nats-io/nkeys":                 "relay/client relay/server", // both ends of one login
 	"github.com/nats-io/nats-server/v2":        "relay/server",
+	"github.com/nats-io/jwt/v2":                "relay/server", // answers the callout of an operator's own server (R3a)
 	"github.com/prometheus/client_golang":      "relay/server", // its ops port is the only one that is scraped
 	"modernc.org/sqlite":                       "gateway/journal",
 	"filippo.io/age":                           "gateway/home", // sealed key files (I2)

@@ -33,7 +33,7 @@ func relayCommand(a *app) *cobra.Command {
 			"`relay init` writes a relay.yaml for a public one; relay.yaml of this folder is read by itself.",
 		Example: "  sealbridge relay --listen 127.0.0.1:0 --store ./relay-store\n  sealbridge relay --config /etc/sealbridge/relay.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runRelay(c.Context(), f) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runRelay(c.Context(), f, false, nil) },
 	}
 	p := c.PersistentFlags()
 	p.StringVar(&f.config, "config", "", "relay.yaml")
@@ -45,11 +45,17 @@ func relayCommand(a *app) *cobra.Command {
 	return c
 }
 
-// runRelay serves until it is told to stop or drained.
-func (a *app) runRelay(ctx context.Context, f relayFlags) error {
+// runRelay serves until it is told to stop, drained, or its store had a fault.
+// own says that the broker is the operator's, at these URLs or at those of the file.
+func (a *app) runRelay(ctx context.Context, f relayFlags, own bool, urls []string) error {
 	r, c, err := a.prepareRelay(f)
 	if err != nil {
 		return err
+	}
+	if own {
+		if c.Attach, err = r.attach(urls); err != nil {
+			return err
+		}
 	}
 	s, err := server.Start(ctx, c)
 	if err != nil {
@@ -62,6 +68,7 @@ func (a *app) runRelay(ctx context.Context, f relayFlags) error {
 	select {
 	case <-ctx.Done():
 	case <-s.Done():
+	case <-s.Faulted():
 	}
 	notifySystemd("STOPPING=1")
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
@@ -129,7 +136,10 @@ func (a *app) sayRelay(s *server.Server, r relayFile, c server.Config) error {
 		return a.emit(startedRelay{at.DID, at.String(), r.Listen, s.OpsAddress(), s.Dir(), info.Admission, info.Stats.Members})
 	}
 	line := fmt.Sprintf("relay %s  %s", shortDID(at.DID), at.URL)
-	if c.URL != "" {
+	switch {
+	case c.Attach != nil:
+		line += " via your NATS"
+	case c.URL != "":
 		line += " via " + r.Listen
 	}
 	if ops := s.OpsAddress(); ops != "" {

@@ -17,7 +17,7 @@ import (
 func relayAdminCommands(a *app, f *relayFlags) []*cobra.Command {
 	return []*cobra.Command{
 		relayAdmit(a, f), relayMembers(a, f), relayBan(a, f), relayForget(a, f), relayTrace(a, f), relayInfo(a, f), relayDrain(a, f),
-		relayBackup(a, f), relayRestore(a, f), relayAlerts(a),
+		relayBackup(a, f), relayRestore(a, f), relayAlerts(a), relayAttach(a, f),
 	}
 }
 

@@ -33,6 +33,7 @@ type relayFile struct {
 	TLS          *tlsPair `yaml:"tls"`
 	BehindProxy  []string `yaml:"behind_proxy"`
 	ProxyTLSKeys []string `yaml:"proxy_tls_keys"`
+	NATS         natsFile `yaml:"nats"`
 	Ops          string   `yaml:"ops"`
 	Key          string   `yaml:"key"`
 	Store        struct {
@@ -103,6 +104,7 @@ func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
 	}
 	r.Store.Dir = within(r.Store.Dir, "store")
 	r.Key = within(r.Key, relayKeyName)
+	r.NATS.Keys, r.NATS.CA = within(r.NATS.Keys, natsKeysName), within(r.NATS.CA, "")
 	if r.TLS != nil {
 		r.TLS.Cert, r.TLS.Key = within(r.TLS.Cert, ""), within(r.TLS.Key, "")
 	}

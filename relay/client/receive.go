@@ -39,6 +39,9 @@ type Source interface {
 
 // Get is one question, for [ReceiveFrom] and for tools.
 func (c *Conn) Get(ctx context.Context, after uint64, wait time.Duration) ([]relay.Mail, error) {
+	if most := time.Duration(c.Hello().Limits.WaitSeconds) * time.Second; most > 0 {
+		wait = min(wait, most)
+	}
 	m := nats.NewMsg(relay.Subject(relay.VerbGet, relay.Token{}, c.self))
 	m.Data = relay.Write(relay.GetRequest{After: after, Max: relay.MaxGetCount, MaxBytes: relay.MaxGetBytes, WaitMs: wait.Milliseconds()})
 	answer, err := c.send(ctx, m, wait+requestWait)

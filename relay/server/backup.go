@@ -141,14 +141,18 @@ func Restore(ctx context.Context, c Config, backup io.Reader) (about About, err 
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return about, fmt.Errorf("making the store: %w", err)
 	}
-	s := &Server{cfg: c, log: c.Log, ready: make(chan struct{}), stopping: make(chan struct{})}
+	s := &Server{cfg: c, log: c.Log, ready: make(chan struct{}), stopping: make(chan struct{}), faulted: make(chan struct{})}
 	s.metrics = newMetrics(s)
 	o := s.options("127.0.0.1", 0)
 	o.DontListen, o.TLSConfig = true, nil
 	o.Websocket.Port = 0
-	if err = s.broker(o); err == nil {
-		if err = s.st.create(ctx, s.cfg.Quotas); err == nil {
-			err = s.refill(ctx, records, logs)
+	var e *embedded
+	if e, err = embed(s, o); err == nil {
+		s.broker = e
+		if err = s.connect(ctx); err == nil {
+			if err = s.st.create(ctx, s.cfg.Quotas); err == nil {
+				err = s.refill(ctx, records, logs)
+			}
 		}
 	}
 	err = errors.Join(err, s.Close())

@@ -37,6 +37,7 @@ type Config struct {
 	TLSKeys   []signing.Digest // keys of a proxy before us, for the hello
 	Proxies   []netip.Addr     // of proxies before us: who connects from elsewhere may not log in; none: anybody may
 
+	Attach    *Attach   // an operator's own NATS instead of the server within us; then Listen, TLS, MaxStore are its
 	Admission Admission // default: open on loopback, else invite
 	Quotas    Quotas
 	Sync      relay.SyncMode // default: always
@@ -95,6 +96,15 @@ func (c *Config) validate() (host string, port int, err error) {
 	if c.Dir == "" || c.Signer == nil {
 		return bad("/store/dir", "required, with the relay's key")
 	}
+	if c.Attach != nil {
+		if err := c.Attach.validate(); err != nil {
+			return "", 0, err
+		}
+		if c.URL == "" {
+			return bad("/url", "required: what owners dial")
+		}
+		c.Listen = "127.0.0.1:0" // nothing listens
+	}
 	a, err := net.ResolveTCPAddr("tcp", c.Listen)
 	if err != nil || c.Listen == "" {
 		return bad("/listen", "host:port")
@@ -111,6 +121,9 @@ func (c *Config) validate() (host string, port int, err error) {
 	}
 	if c.Admission != Open && c.Admission != Invite {
 		return bad("/admission/mode", "open or invite")
+	}
+	if c.Attach != nil {
+		or(&c.Sync, relay.SyncInterval) // what an operator's servers do, it has to say
 	}
 	or(&c.Sync, relay.SyncAlways)
 	if c.Sync != relay.SyncAlways && c.Sync != relay.SyncInterval {

@@ -1,8 +1,13 @@
 package server
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"sealbridge/relay"
 	"sealbridge/signing"
@@ -16,6 +21,8 @@ type custody struct {
 	origin string
 	in     chan *leaf
 	done   chan struct{}
+
+	last uint64 // sequence of the stream; belongs to load, then to run
 
 	mu  sync.Mutex // guards log
 	log relay.Log
@@ -37,7 +44,10 @@ func newCustody(s *Server, origin string) *custody {
 func (c *custody) subject() string { return "sb.l." + c.s.state.name }
 
 // load reads the leaves of this store's log.
-func (c *custody) load() error {
+func (c *custody) load() (err error) {
+	if c.last, err = c.s.st.last(logStream); err != nil {
+		return err
+	}
 	return c.s.st.scan(logStream, c.subject(), func(r record) error {
 		if len(r.body)%32 != 0 {
 			return fmt.Errorf("custody log: record %d has %d bytes", r.seq, len(r.body))
@@ -79,7 +89,7 @@ func (c *custody) run() {
 }
 
 func (c *custody) commit(group []*leaf) error {
-	if c.s.failed.Load() { // an index was given out and may not be written: never again
+	if c.s.Failed() { // an index was given out and may not be written: never again
 		return errFailed
 	}
 	c.mu.Lock()
@@ -97,7 +107,7 @@ func (c *custody) commit(group []*leaf) error {
 		sum := d.Sum()
 		leaves[i], body = d, append(body, sum[:]...)
 	}
-	if _, err := c.s.st.publish(c.subject(), body); err != nil {
+	if err := c.write(body); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -109,6 +119,33 @@ func (c *custody) commit(group []*leaf) error {
 	}
 	return nil
 }
+
+// write makes leaves durable, once. Within us an unknown outcome is a fault of
+// the store; a cluster that changes leaders is asked until it answers.
+func (c *custody) write(body []byte) error {
+	for until := time.Now().Add(insist); ; {
+		seq, err := c.s.st.append(c.subject(), body, c.last)
+		if errors.Is(err, errPassed) { // ours, of an earlier try? else another relay writes here
+			var m *nats.Msg
+			if m, err = c.s.st.readLeader(logStream, seqSelector(c.last+1)); err == nil && !bytes.Equal(m.Data, body) {
+				return errPassed
+			}
+			seq = c.last + 1
+		}
+		if err == nil {
+			c.last = seq
+			return nil
+		}
+		if !c.s.st.attached || time.Now().After(until) {
+			return err
+		}
+		time.Sleep(ensurePause)
+	}
+}
+
+// insist is how long an answer of a cluster is waited for: longer than it takes
+// to elect a leader.
+const insist = time.Minute
 
 // receipt makes r a leaf and a signed document. It returns once both are so.
 func (c *custody) receipt(r relay.Receipt) ([]byte, error) {

@@ -29,12 +29,7 @@ func Stored(s *Server, to signing.DID) (out []*nats.Msg) {
 func Kick(s *Server, who signing.DID) { s.auth.kick(relay.TokenOf(who), 0) }
 
 // Listening is where the relay itself listens, whatever owners dial.
-func Listening(s *Server) string {
-	if s.cfg.WebSocket {
-		return s.ns.WebsocketURL()
-	}
-	return s.ns.ClientURL()
-}
+func Listening(s *Server) string { return s.broker.url() }
 
 // Metrics serves what /metrics does.
 func Metrics(s *Server) http.Handler {

@@ -29,7 +29,6 @@ type mailbox struct {
 	bytes    int64
 	reserved int // puts under way
 	parked   []*waiting
-	trimTo   uint64 // to be purged before this
 }
 
 // waiting is a get that found nothing.
@@ -50,7 +49,7 @@ type mail struct {
 
 	mu     sync.Mutex // guards what follows and all in it
 	boxes  map[relay.Token]*mailbox
-	dirty  map[relay.Token]bool // have something to purge
+	dirty  map[relay.Token]uint64 // to be purged before this
 	shards [relay.Shards]shard
 }
 
@@ -58,11 +57,12 @@ type mail struct {
 type shard struct {
 	next  uint64                 // everything before it is in the index, or was
 	ahead map[uint64]relay.Token // what is known past it
+	gap   uint64                 // next, when something was known past it at the last look: a put whose answer was lost
 }
 
 // load reads every shard, a few at a time: 100,000 envelopes of 6 KiB in a second or two.
 func (m *mail) load() error {
-	m.boxes, m.dirty = make(map[relay.Token]*mailbox), make(map[relay.Token]bool)
+	m.boxes, m.dirty = make(map[relay.Token]*mailbox), make(map[relay.Token]uint64)
 	var errs [relay.Shards]error
 	inParallel(relay.Shards, 4, func(k int) { errs[k] = m.loadShard(k) })
 	return errors.Join(errs[:]...)
@@ -74,18 +74,21 @@ func (m *mail) loadShard(k int) error {
 		if !ok {
 			return errors.New("foreign message in " + mailStream(k))
 		}
-		e := entry{seq: r.seq, at: r.at, until: r.at.Add(m.cfg.Quotas.MailAge), from: from, size: len(r.body), digest: sha256.Sum256(r.body)}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.insert(to, e)
+		m.insert(to, m.entryOf(r, from))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	last, err := m.st.last(mailStream(k))
-	m.shards[k] = shard{last + 1, make(map[uint64]relay.Token)}
+	m.shards[k] = shard{next: last + 1, ahead: make(map[uint64]relay.Token)}
 	return err
+}
+
+func (m *mail) entryOf(r record, from relay.Token) entry {
+	return entry{seq: r.seq, at: r.at, until: r.at.Add(m.cfg.Quotas.MailAge), from: from, size: len(r.body), digest: sha256.Sum256(r.body)}
 }
 
 func (m *mail) box(to relay.Token) *mailbox {
@@ -126,9 +129,17 @@ func (m *mail) stored(to relay.Token, e entry) {
 	b := m.box(to)
 	b.reserved--
 	b.bytes -= int64(e.size)
-	m.insert(to, e)
 	x := &m.shards[relay.Shard(to)]
+	if e.seq < x.next { // found by fill, and perhaps gone again
+		return
+	}
+	m.insert(to, e)
 	x.ahead[e.seq] = to
+	m.advance(x)
+}
+
+// advance accounts for what is known without a gap.
+func (m *mail) advance(x *shard) {
 	for {
 		who, ok := x.ahead[x.next]
 		if !ok {
@@ -145,11 +156,12 @@ func (m *mail) stored(to relay.Token, e entry) {
 	}
 }
 
+// insert puts an entry in its place, once.
 func (m *mail) insert(to relay.Token, e entry) {
 	b := m.box(to)
-	i := len(b.entries)
-	for i > 0 && b.entries[i-1].seq > e.seq {
-		i--
+	i, there := b.find(e.seq)
+	if there {
+		return
 	}
 	b.entries = slices.Insert(b.entries, i, e)
 	b.bytes += int64(e.size)
@@ -232,8 +244,10 @@ func (m *mail) fetch(to relay.Token, es []entry) ([]relay.Mail, error) {
 		switch {
 		case err == nil:
 			got = append(got, out[i])
-		case errors.Is(err, errGone):
+		case errors.Is(err, errGone) && !m.st.attached:
 			m.lost(to, es[i].seq)
+		case errors.Is(err, errGone): // a new leader may not know it yet; age takes it out of the index
+			return nil, storeError(err)
 		default:
 			return nil, storeError(err)
 		}
@@ -298,30 +312,32 @@ func (m *mail) ack(to relay.Token, a relay.AckRequest) error {
 		}
 		return gone
 	})
-	b.trimTo = a.UpTo + 1
+	m.dirty[to] = a.UpTo + 1
 	if len(b.entries) > 0 {
-		b.trimTo = min(b.trimTo, b.entries[0].seq)
+		m.dirty[to] = min(m.dirty[to], b.entries[0].seq)
 	}
-	m.dirty[to] = true
 	return nil
 }
 
-// trim purges what was acknowledged since the last time; a purge that is lost
-// is a redelivery.
+// trim purges what was acknowledged since the last time; a purge that fails is
+// tried again, one that is lost with us is a redelivery.
 func (m *mail) trim() error {
 	m.mu.Lock()
-	todo := make(map[relay.Token]uint64, len(m.dirty))
-	for to := range m.dirty {
-		todo[to] = m.boxes[to].trimTo
-	}
-	clear(m.dirty)
+	todo := m.dirty
+	m.dirty = make(map[relay.Token]uint64)
 	m.mu.Unlock()
+	var errs error
 	for to, before := range todo {
-		if err := m.st.purge(mailStream(relay.Shard(to)), relay.MailPrefix(to)+".*", before); err != nil {
-			return err
+		if errs == nil {
+			if errs = m.st.purge(mailStream(relay.Shard(to)), relay.MailPrefix(to)+".*", before); errs == nil {
+				continue
+			}
 		}
+		m.mu.Lock()
+		m.dirty[to] = max(m.dirty[to], before)
+		m.mu.Unlock()
 	}
-	return nil
+	return errs
 }
 
 // sweep forgets what the store has let go by age, and empty mailboxes.
@@ -336,7 +352,7 @@ func (m *mail) sweep(now time.Time) {
 			}
 			return old
 		})
-		if len(b.entries) == 0 && b.reserved == 0 && len(b.parked) == 0 && !m.dirty[to] {
+		if len(b.entries) == 0 && b.reserved == 0 && len(b.parked) == 0 {
 			delete(m.boxes, to)
 		}
 	}

@@ -95,9 +95,9 @@ func (s *Server) Stats() (x Stats) {
 	s.custody.mu.Lock()
 	x.LogLeaves = s.custody.log.Size()
 	s.custody.mu.Unlock()
-	x.Connections = max(0, s.ns.NumClients()-2) // two are ours
-	x.DiskFree, _, _ = diskFree(s.cfg.Dir)
-	x.Taking = !s.failed.Load() && !s.full.Load()
+	x.Connections = s.broker.clients()
+	x.DiskFree, _, _ = s.broker.room()
+	x.Taking = !s.Failed() && !s.full.Load()
 	x.Certificate = certificateLeft(s.cfg.TLS, s.cfg.Now())
 	return x
 }
@@ -149,7 +149,7 @@ func (s *Server) notReady() string {
 		return "starting"
 	}
 	switch {
-	case s.failed.Load():
+	case s.Failed():
 		return "the store had a fault: restart"
 	case s.full.Load():
 		return "the disk is nearly full"

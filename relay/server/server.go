@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"sealbridge/relay"
 	"sealbridge/signing"
@@ -30,6 +25,7 @@ const (
 	loginMemory = 30 * 24 * time.Hour
 	trimEvery   = 25 * time.Millisecond
 	sweepEvery  = 10 * time.Second
+	fillEvery   = time.Second
 )
 
 // errFailed stands for a fault that only a restart cures.
@@ -39,7 +35,7 @@ var errFailed = errors.New("the relay stopped taking after a fault of its store"
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
-	ns      *server.Server
+	broker  broker
 	auth    *auth
 	in      *ingress
 	st      store
@@ -56,8 +52,9 @@ type Server struct {
 
 	ready    chan struct{} // closed when the state is read
 	stopping chan struct{} // closed when the end begins
-	failed   atomic.Bool   // the store had a fault: takes nothing until restarted
-	full     atomic.Bool   // the disk is nearly full
+	faulted  chan struct{} // closed when the store had a fault: takes nothing until restarted
+	fault    sync.Once
+	full     atomic.Bool // the disk is nearly full
 	parked   sync.WaitGroup
 	loops    sync.WaitGroup
 	end      sync.Once
@@ -79,7 +76,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, log: c.Log, ready: make(chan struct{}), stopping: make(chan struct{})}
+	s := &Server{cfg: c, log: c.Log, ready: make(chan struct{}), stopping: make(chan struct{}), faulted: make(chan struct{})}
 	s.metrics = newMetrics(s)
 	if err := s.start(ctx, host, port); err != nil {
 		s.Close() //nolint:errcheck // the first error is the one to tell
@@ -88,49 +85,14 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// broker starts the embedded server and our two connections to it.
-func (s *Server) broker(o *server.Options) error {
-	session, err := nkeys.CreateUser()
-	if err != nil {
-		return err
-	}
-	pub, err := session.PublicKey()
-	if err != nil {
-		return err
-	}
-	s.auth = newAuth(s, pub)
-	o.CustomClientAuthentication = s.auth
-	if s.ns, err = server.NewServer(o); err != nil {
-		return fmt.Errorf("configuring the server: %w", err)
-	}
-	s.ns.SetLoggerV2(natsLog{s.log}, false, false, false)
-	s.ns.Start()
-	if !s.ns.ReadyForConnections(10*time.Second) || !s.ns.JetStreamEnabled() {
-		return fmt.Errorf("starting on %s: the server did not come up", s.cfg.Listen)
-	}
-	sign := func(nonce []byte) ([]byte, error) { return session.Sign(nonce) }
-	connect := func(name string) (*nats.Conn, error) {
-		return nats.Connect("", nats.InProcessServer(s.ns), nats.Name(name), nats.Nkey(pub, sign),
-			nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1), nats.NoEcho(),
-			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.log.Warn("service connection", "error", err) }))
-	}
-	if s.st.nc, err = connect("store"); err != nil {
-		return fmt.Errorf("connecting to the store: %w", err)
-	}
-	if s.st.js, err = jetstream.New(s.st.nc); err != nil {
-		return err
-	}
-	if s.ingress, err = connect("ingress"); err != nil {
-		return fmt.Errorf("connecting: %w", err)
-	}
-	return nil
-}
-
 func (s *Server) start(ctx context.Context, host string, port int) (err error) {
-	if err := s.broker(s.options(host, port)); err != nil {
+	if err := s.reach(ctx, host, port); err != nil {
 		return err
 	}
 	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if err := s.alone(); err != nil {
 		return err
 	}
 	s.address = s.whereWeAre()
@@ -145,6 +107,9 @@ func (s *Server) start(ctx context.Context, host string, port int) (err error) {
 	s.loops.Go(s.custody.run)
 	s.loops.Go(s.trimLoop)
 	s.loops.Go(s.sweepLoop)
+	if s.st.attached {
+		s.loops.Go(s.fillLoop)
+	}
 	if s.admin, err = startAdmin(s); err != nil {
 		return err
 	}
@@ -169,36 +134,10 @@ func (s *Server) load(ctx context.Context) error {
 	return s.custody.load()
 }
 
-func (s *Server) options(host string, port int) *server.Options {
-	if port == 0 {
-		port = -1
-	}
-	o := &server.Options{
-		ServerName: "sealbridge", Host: host, Port: port, NoSigs: true, NoSystemAccount: false,
-		JetStream: true, StoreDir: filepath.Join(s.cfg.Dir, "store"), JetStreamMaxMemory: 1 << 20, JetStreamMaxStore: s.cfg.MaxStore,
-		SyncAlways: s.cfg.Sync == relay.SyncAlways, SyncInterval: 10 * time.Second,
-		AlwaysEnableNonce: true,
-		MaxPayload:        relay.MaxEnvelope + 64<<10, MaxPending: 32 << 20, MaxSubs: 0, MaxControlLine: 4096,
-		AuthTimeout: 5, PingInterval: 30 * time.Second, WriteDeadline: 10 * time.Second,
-	}
-	if s.cfg.WebSocket {
-		o.DontListen = true
-		o.Websocket = server.WebsocketOpts{Host: host, Port: port, NoTLS: s.cfg.TLS == nil, TLSConfig: s.cfg.TLS, HandshakeTimeout: 5 * time.Second}
-		return o
-	}
-	if s.cfg.TLS != nil {
-		o.TLSConfig, o.TLSHandshakeFirst, o.TLSTimeout = s.cfg.TLS, true, 5
-	}
-	return o
-}
-
 func (s *Server) whereWeAre() relay.Address {
 	a := relay.Address{URL: s.cfg.URL, DID: s.cfg.Signer.DID()}
 	if a.URL == "" {
-		a.URL = s.ns.ClientURL()
-		if s.cfg.WebSocket {
-			a.URL = s.ns.WebsocketURL()
-		}
+		a.URL = s.broker.url()
 	}
 	return a
 }
@@ -254,9 +193,8 @@ func (s *Server) Close() error {
 				nc.Close()
 			}
 		}
-		if s.ns != nil {
-			s.ns.Shutdown()
-			s.ns.WaitForShutdown()
+		if s.broker != nil {
+			s.broker.close()
 		}
 	})
 	return nil
@@ -264,13 +202,24 @@ func (s *Server) Close() error {
 
 // fail is the end of taking: what the store may have done is not known.
 func (s *Server) fail(doing string, err error) {
-	if !s.failed.Swap(true) {
+	s.fault.Do(func() {
+		close(s.faulted)
 		s.log.Error("taking nothing until restarted", "while", doing, "error", err)
-	}
+	})
 }
 
-// Failed says whether the relay has to be restarted.
-func (s *Server) Failed() bool { return s.failed.Load() }
+// Faulted is closed when the relay has to be restarted: its store had a fault.
+func (s *Server) Faulted() <-chan struct{} { return s.faulted }
+
+// Failed says whether it is closed.
+func (s *Server) Failed() bool {
+	select {
+	case <-s.faulted:
+		return true
+	default:
+		return false
+	}
+}
 
 func (s *Server) trimLoop() {
 	t := time.NewTicker(trimEvery)
@@ -280,6 +229,21 @@ func (s *Server) trimLoop() {
 		case <-t.C:
 			if err := s.mail.trim(); err != nil {
 				s.log.Warn("trimming", "error", err)
+			}
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+func (s *Server) fillLoop() {
+	t := time.NewTicker(fillEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if err := s.mail.fill(); err != nil {
+				s.log.Warn("looking for lost answers", "error", err)
 			}
 		case <-s.stopping:
 			return
@@ -312,7 +276,7 @@ func (s *Server) sweepLoop() {
 }
 
 func (s *Server) checkDisk() {
-	free, all, ok := diskFree(s.cfg.Dir)
+	free, all, ok := s.broker.room()
 	full := ok && float64(free) < s.cfg.KeepFree*float64(all)
 	if full != s.full.Swap(full) {
 		s.log.Warn("disk", "taking", !full, "free", free)
@@ -347,23 +311,6 @@ func (s *Server) tlsKeys() []signing.Digest {
 	}
 	return append(out, s.cfg.TLSKeys...)
 }
-
-// natsLog hands the server's warnings to our log, without network addresses,
-// which we do not write down; its notices are noise.
-type natsLog struct{ l *slog.Logger }
-
-var peer = regexp.MustCompile(`\[[0-9A-Za-z:.%]+\](:\d+)?|\d+\.\d+\.\d+\.\d+(:\d+)?`)
-
-func (n natsLog) say(level slog.Level, f string, v ...any) {
-	n.l.Log(context.Background(), level, "nats: "+peer.ReplaceAllString(fmt.Sprintf(f, v...), "(address)"))
-}
-
-func (natsLog) Noticef(string, ...any)      {}
-func (n natsLog) Warnf(f string, v ...any)  { n.say(slog.LevelWarn, f, v...) }
-func (n natsLog) Fatalf(f string, v ...any) { n.say(slog.LevelError, f, v...) }
-func (n natsLog) Errorf(f string, v ...any) { n.say(slog.LevelError, f, v...) }
-func (natsLog) Debugf(string, ...any)       {}
-func (natsLog) Tracef(string, ...any)       {}
 
 // certificateLeft is how long the first certificate to expire is good.
 func certificateLeft(c *tls.Config, now time.Time) (left time.Duration) {

@@ -28,7 +28,9 @@ func (s *Server) serve(r request) {
 			retry = time.Second
 		}
 		s.in.answer(r.msg, relay.FailureOf(err, retry))
-		s.in.refusedBy(r.from)
+		if word != spec.Unavailable && word != spec.Internal { // else the fault is ours
+			s.in.refusedBy(r.from)
+		}
 		return
 	}
 	if answer != nil { // a parked get answers later
@@ -115,7 +117,7 @@ func (s *Server) ask(r request) ([]byte, error) {
 // put takes one envelope: who may, then what it says, then room, then the
 // store, then the log, then the answer.
 func (s *Server) put(r request) ([]byte, error) {
-	if s.failed.Load() || s.full.Load() {
+	if s.Failed() || s.full.Load() {
 		return nil, spec.Refuse(spec.Unavailable, "", "the relay takes nothing now")
 	}
 	env, now := r.msg.Data, s.cfg.Now()
@@ -141,7 +143,7 @@ func (s *Server) put(r request) ([]byte, error) {
 	if err != nil {
 		undo()
 		s.mail.unreserve(r.to, len(env))
-		if err != errShare && err != errFull { // it may be stored and not in our index
+		if err != errShare && err != errFull && !s.st.attached { // it may be stored and not in our index
 			s.fail("storing mail", err)
 		}
 		return nil, storeError(err)
@@ -171,7 +173,7 @@ func (s *Server) get(r request) ([]byte, error) {
 		s.metrics.gets.Add(float64(len(ms)))
 		return relay.EncodeBatch(ms, more), nil
 	}
-	wait := min(time.Duration(g.WaitMs)*time.Millisecond, relay.MaxWait)
+	wait := min(time.Duration(g.WaitMs)*time.Millisecond, s.longestWait())
 	if wait <= 0 {
 		return relay.EncodeBatch(nil, false), nil
 	}
@@ -219,7 +221,7 @@ func (s *Server) objPut(r request) error {
 		return spec.Refuse(spec.Malformed, "/id", "32 to 64 hex digits, and a chunk below 16384")
 	case len(r.msg.Data) == 0 || len(r.msg.Data) > relay.MaxChunk:
 		return spec.Refuse(spec.TooLarge, "", "64 KiB")
-	case s.failed.Load() || s.full.Load():
+	case s.Failed() || s.full.Load():
 		return spec.Refuse(spec.Unavailable, "", "the relay takes nothing now")
 	}
 	if !s.state.isMember(r.from) {
@@ -240,6 +242,15 @@ func (s *Server) objStat(c relay.Chunk) ([]byte, error) {
 	return relay.Write(relay.Have{Have: relay.Runs(ns), Count: len(ns)}), nil
 }
 
+// longestWait is how long a get waits for mail. On a cluster the answer may go
+// with a node, and who waits for it is to ask again soon.
+func (s *Server) longestWait() time.Duration {
+	if s.st.attached {
+		return 5 * time.Second
+	}
+	return relay.MaxWait
+}
+
 // hello is signed anew every hour, and when the TLS keys are others.
 func (s *Server) hello() ([]byte, error) {
 	s.helloMu.Lock()
@@ -251,7 +262,7 @@ func (s *Server) hello() ([]byte, error) {
 	q := s.cfg.Quotas
 	v, err := relay.Hello{TLSKeys: keys, Sync: s.cfg.Sync,
 		Limits: relay.HelloLimits{EnvelopeBytes: relay.MaxEnvelope, LifeSeconds: int64(relay.MaxLife / time.Second),
-			PutsPerSecond: int64(q.PutsPerSecond), MailCount: int64(q.MailCount), MailBytes: q.MailBytes, FileBytes: q.FileBytes},
+			PutsPerSecond: int64(q.PutsPerSecond), MailCount: int64(q.MailCount), MailBytes: q.MailBytes, FileBytes: q.FileBytes, WaitSeconds: int64(s.longestWait() / time.Second)},
 		At: signing.TimeOf(now), ExpiresAt: signing.TimeOf(now.Add(24 * time.Hour))}.Sign(s.cfg.Signer)
 	if err != nil {
 		return nil, err

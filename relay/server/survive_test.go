@@ -129,8 +129,11 @@ func putUntilTaken(t testing.TB, c *client.Conn, e []byte) relay.Receipt {
 
 const childDir, childListen = "SEALBRIDGE_RELAY_DIR", "SEALBRIDGE_RELAY_LISTEN"
 
-// TestMain is the relay process that is killed, when it is told to be.
+// TestMain is the process that is killed, a relay or a node, when it is told to be.
 func TestMain(m *testing.M) {
+	if at := os.Getenv(nodeConfig); at != "" {
+		node(at)
+	}
 	dir := os.Getenv(childDir)
 	if dir == "" {
 		os.Exit(m.Run())

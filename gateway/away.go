@@ -20,8 +20,8 @@ type Away interface {
 
 // home is our own relay, as our certificate names it.
 func (g *Gateway) home() manifest.RelayRef {
-	c, ok := g.Certificate.Document().(*manifest.AgentCertificate)
-	if !ok {
+	c, err := g.certificateTerms()
+	if err != nil {
 		return manifest.RelayRef{}
 	}
 	return c.Relay

@@ -63,7 +63,7 @@ func (g *Gateway) AddInvite(ctx context.Context, by Caller, in Document) (out In
 	if err != nil {
 		return out, err
 	}
-	hello, err := jcs.Encode(greeting{g.Certificate.Wire(), key})
+	hello, err := jcs.Encode(greeting{g.certified().Wire(), key})
 	if err != nil {
 		return out, err
 	}
@@ -231,6 +231,7 @@ type ContactView struct {
 	Alarm       bool      `json:"alarm"`
 	Since       time.Time `json:"since"`
 	KeyUntil    time.Time `json:"keyUntil"`
+	Certified   time.Time `json:"certifiedUntil"` // of the agent: past it nothing new of it counts (I4)
 	Relay       string    `json:"relay"`
 	Moved       string    `json:"moved,omitempty"` // the relay that a new certificate names; nothing is sent there before a yes (R3)
 }
@@ -245,7 +246,7 @@ func (t *turn) contactView(owner signing.DID) ContactView {
 	}
 	return ContactView{Relay: c.Relay.String(), Moved: moved, Name: c.Name, Owner: owner.String(), Agent: c.Agent.String(), Fingerprint: manifest.Fingerprint(owner),
 		Words: manifest.SixWords(t.g.Owner, owner, c.Invite), Confirmed: c.Confirmed, Blocked: c.Blocked, Alarm: row.Alarm,
-		Since: c.Since, KeyUntil: a.Key.NotAfter.Time()}
+		Since: c.Since, KeyUntil: a.Key.NotAfter.Time(), Certified: a.Certificate.ExpiresAt.Time()}
 }
 
 // Contacts lists everybody we pinned, by name.

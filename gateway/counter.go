@@ -151,12 +151,12 @@ func (t *turn) counterRow(by Caller, old taskRow, id manifest.TaskID) (row taskR
 	if err != nil {
 		return row, err
 	}
-	own, ok := t.g.Certificate.Document().(*manifest.AgentCertificate)
-	if !ok {
-		return row, spec.Refuse(spec.Internal, "", "no certificate")
+	own, err := t.g.certificateTerms()
+	if err != nil {
+		return row, err
 	}
 	worker := party(agent.Certificate)
-	m.TaskID, m.CreatedAt, m.Requester, m.Worker = id, signing.TimeOf(t.now), party(*own), &worker
+	m.TaskID, m.CreatedAt, m.Requester, m.Worker = id, signing.TimeOf(t.now), party(own), &worker
 	payload, err := jcs.Encode(m)
 	if err != nil {
 		return row, err

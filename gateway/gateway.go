@@ -55,6 +55,8 @@ type Secrets interface {
 	Keyring(at time.Time) (*box.Keyring, error)
 	BoxKey() (jcs.Value, manifest.BoxKey, error)
 	RotateBoxKey(at time.Time) (jcs.Value, error)
+	// Install makes a certificate ours, for good, and makes a box-key that names it.
+	Install(certificate manifest.Signed, at time.Time) error
 }
 
 // Agent is one agent program that works for others.

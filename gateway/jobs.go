@@ -172,6 +172,11 @@ func body[T any](jb journal.Job) (v T, err error) {
 
 // start brings the journal up to this configuration, and owes what the state still wants.
 func (g *Gateway) start(ctx context.Context) error {
+	if _, key, err := g.Secrets.BoxKey(); err == nil && key.CertificateDigest != g.Certificate.Digest() { // a renewal was cut short
+		if _, err := g.Secrets.RotateBoxKey(g.Now()); err != nil {
+			return err
+		}
+	}
 	return g.turn(ctx, func(t *turn) error {
 		if err := t.introduceSelf(); err != nil {
 			return err
@@ -211,19 +216,5 @@ func (t *turn) introduceSelf() error {
 	if err := t.setTrust(t.trust); err != nil {
 		return err
 	}
-	key, _, err := t.g.Secrets.BoxKey()
-	if err != nil {
-		return err
-	}
-	if have, ok := t.trust.Agents[t.g.Agent.DID()]; ok && have.Digest == t.g.Certificate.Digest() {
-		return nil
-	}
-	v, err := t.trust.Admit(t.g.Certificate, t.now)
-	if err != nil {
-		return err
-	}
-	if err := t.identity(v); err != nil {
-		return err
-	}
-	return t.ownDocument(key)
+	return t.presentSelf()
 }

@@ -180,11 +180,11 @@ func (t *turn) contract(in Proposal, id manifest.TaskID, refs []manifest.Artifac
 	if err != nil {
 		return m, owner, err
 	}
-	own, ok := t.g.Certificate.Document().(*manifest.AgentCertificate)
-	if !ok {
-		return m, owner, spec.Refuse(spec.Internal, "", "no certificate")
+	own, err := t.g.certificateTerms()
+	if err != nil {
+		return m, owner, err
 	}
-	m, err = in.Draft.Manifest(manifest.Terms{ID: id, At: t.now, Inputs: refs, Requester: party(*own), Worker: party(agent.Certificate)})
+	m, err = in.Draft.Manifest(manifest.Terms{ID: id, At: t.now, Inputs: refs, Requester: party(own), Worker: party(agent.Certificate)})
 	return m, owner, err
 }
 

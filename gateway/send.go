@@ -64,7 +64,7 @@ func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
 	if _, err := io.ReadFull(g.Chance, chance[:]); err != nil {
 		return nil, err
 	}
-	certificate := g.Certificate.Digest()
+	certificate := g.certified().Digest()
 	l := box.Letter{From: from, To: to.Certificate.AgentDid, Salt: box.SaltFrom(chance), CertificateDigest: &certificate, Document: wire}
 	plain, err := l.Plain()
 	if err != nil {

@@ -603,7 +603,7 @@ type Status struct {
 // Status says what is going on.
 func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err error) {
 	out = Status{Owner: g.Owner.String(), Agent: g.Agent.DID().String(), Started: g.started, Head: g.Journal.Head(), Counts: map[string]int64{}, Enforces: []string{}}
-	if c, ok := g.Certificate.Document().(*manifest.AgentCertificate); ok {
+	if c, err := g.certificateTerms(); err == nil {
 		out.Name, out.Certificate = c.DisplayName, c.ExpiresAt.Time()
 	}
 	if g.Runner != nil {

@@ -286,7 +286,7 @@ func contactShow(a *app) *cobra.Command {
 			if a.json {
 				return a.emit(v)
 			}
-			a.print("%s   %s   since %s\n  owner  %s   %s\n  words  %s\n  relay  %s\n", v.Name, standing(v), inLocal(v.Since), v.Fingerprint, v.Owner, v.Words, v.Relay)
+			a.print("%s   %s   since %s\n  owner  %s   %s\n  words  %s\n  relay  %s\n  certified until %s\n", v.Name, standing(v), inLocal(v.Since), v.Fingerprint, v.Owner, v.Words, v.Relay, inLocal(v.Certified))
 			if v.Moved != "" {
 				a.print("  moved  %s\n         nothing is sent there before you say: sealbridge contact follow %s %s\n", v.Moved, v.Name, v.Moved)
 			}

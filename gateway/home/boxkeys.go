@@ -172,3 +172,37 @@ func (h *Home) RotateBoxKey(at time.Time) (jcs.Value, error) {
 	v, _, err := h.newest()
 	return v, err
 }
+
+// Renewal is the next certificate of this home's agent, signed by its owner, for
+// a relay: 90 days from at (I4).
+func (h *Home) Renewal(owner signing.Signer, at manifest.RelayRef, from time.Time) (manifest.Verified, error) {
+	c := h.Certified()
+	c.Serial, c.IssuedAt, c.ExpiresAt, c.Relay = c.Serial+1, signing.TimeOf(from), signing.TimeOf(from.Add(certificateTerm)), at
+	return manifest.Sign(&c, owner, from)
+}
+
+// Install replaces the agent's certificate by one with a higher serial, and makes
+// a box-key that names it. Both are on disk when it returns; the certificate first.
+func (h *Home) Install(c manifest.Signed, at time.Time) error {
+	h.boxes.mu.Lock()
+	defer h.boxes.mu.Unlock()
+	_, last, err := h.newest()
+	if err != nil {
+		return err
+	}
+	path := h.key(certificateName)
+	if err := os.Remove(path + ".new"); err != nil && !os.IsNotExist(err) {
+		return disk(err)
+	}
+	if err := writeNew(path+".new", c.Wire().Bytes()); err != nil {
+		return disk(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return disk(err)
+	}
+	h.Certificate, h.boxes.read = c, false
+	if err := newBoxKey(filepath.Join(h.Dir, keysDir), h.Agent, h.Owner, c.Digest(), last.Seq+1, at); err != nil {
+		return err
+	}
+	return h.boxes.open(h)
+}

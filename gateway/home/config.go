@@ -294,13 +294,26 @@ func SetAgent(dir, name string, a *Agent) error {
 	} else {
 		c.Agents[name] = *a
 	}
+	if len(c.Agents) == 0 {
+		return rewrite(dir, "agents", nil)
+	}
+	return rewrite(dir, "agents", c.Agents)
+}
+
+// SetRelay writes the home relay into config.yaml, as the certificate names it.
+func SetRelay(dir string, at manifest.RelayRef) error { return rewrite(dir, "relay", at.String()) }
+
+// rewrite replaces one top-level key of config.yaml, or takes it out with nil, and
+// leaves every other line as it is.
+func rewrite(dir, key string, value any) error {
+	path := filepath.Join(dir, configName)
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return disk(err)
 	}
 	block := ""
-	if len(c.Agents) > 0 {
-		out, err := yaml.Marshal(map[string]any{"agents": c.Agents})
+	if value != nil {
+		out, err := yaml.Marshal(map[string]any{key: value})
 		if err != nil {
 			return err
 		}
@@ -308,7 +321,7 @@ func SetAgent(dir, name string, a *Agent) error {
 	}
 	next := filepath.Join(dir, ".config-new")
 	os.Remove(next)
-	if err := writeNew(next, []byte(withoutBlock(string(old), "agents")+block)); err != nil {
+	if err := writeNew(next, []byte(withoutBlock(string(old), key)+block)); err != nil {
 		return disk(err)
 	}
 	if _, err := readConfig(next); err != nil {

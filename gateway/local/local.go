@@ -42,6 +42,7 @@ var (
 	Status        = op("status", (*gateway.Gateway).Status)
 	Policy        = op("policy", (*gateway.Gateway).Policy)
 	ChangePolicy  = op("policy-change", (*gateway.Gateway).ChangePolicy)
+	Renew         = op("renew", (*gateway.Gateway).Renew)
 	AddInvite     = op("invite", (*gateway.Gateway).AddInvite)
 	AddContact    = op("contact-add", (*gateway.Gateway).AddContact)
 	Contacts      = op("contacts", (*gateway.Gateway).Contacts)

@@ -93,7 +93,7 @@ func TestANoComesTooLateForWhatIsAllowedOrExpired(t *testing.T) { // G3, G4
 	}
 	ann.propose("Two", "Count the lines")
 	second := ann.asked(manifest.ContractGate)
-	ann.now.forward(second.Until.Time().Sub(ann.now.Now()))
+	ann.Clock.Forward(second.Until.Time().Sub(ann.Clock.Now()))
 	b = ann.loggedIn()
 	if res, page := b.post("/asks/"+second.AskID.String()+"/deny", nil); res.StatusCode != http.StatusConflict || !strings.Contains(page, "expired") {
 		t.Errorf("at the instant of expiry: %s\n%s", res.Status, page)

@@ -2,10 +2,7 @@ package console_test
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -13,48 +10,21 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"sealbridge/gateway"
-	"sealbridge/gateway/artifact"
 	"sealbridge/gateway/console"
-	"sealbridge/gateway/home"
-	"sealbridge/gateway/journal"
-	"sealbridge/gateway/runner"
+	"sealbridge/gateway/gatewaytest"
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
-	"sealbridge/relay/relaytest"
-	"sealbridge/signing"
 )
 
-// owner is one person with a gateway of real parts, but for the relay.
+// owner is one person with a gateway of real parts, and a console once it is open.
 type owner struct {
-	t    testing.TB
-	name string
-	home *home.Home
-	g    *gateway.Gateway
-	now  *clock
-	s    *console.Server
-}
-
-// clock runs, and can be put forward.
-type clock struct {
-	mu  sync.Mutex // guards off
-	off time.Duration
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.off)
-}
-
-func (c *clock) forward(d time.Duration) {
-	c.mu.Lock()
-	c.off += d
-	c.mu.Unlock()
+	*gatewaytest.Side
+	t testing.TB
+	g *gateway.Gateway
+	s *console.Server
 }
 
 // agent is a program that works for others: it counts lines, and says what a hostile one might.
@@ -66,31 +36,6 @@ printf '<script>document.title="pwned"</script>' > out/page.html
 printf '{"output":{"lines":%s,"note":"<img src=x onerror=alert(1)>"},"evidence":[{"criterion":"ac_1","text":"counted <b>all</b>"}]}' "$n"
 `
 
-func newOwner(t testing.TB, mem *relaytest.Memory, name string, agents map[string]gateway.Agent) *owner {
-	t.Helper()
-	at := mem.Address()
-	h, err := home.Create(filepath.Join(t.TempDir(), name), home.New{Name: name, Relay: manifest.RelayRef{Endpoint: at.URL, Did: at.DID}, Chance: rand.Reader, At: time.Now()})
-	must(t, err)
-	p, err := h.Policy()
-	must(t, err)
-	j, err := journal.Open(h.Journal())
-	must(t, err)
-	files, err := artifact.Open(h.Files())
-	must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	run, err := runner.New(ctx, runner.Config{Dir: h.Work()})
-	must(t, err)
-	o := &owner{t: t, name: name, home: h, now: &clock{}}
-	conn := mem.Conn(h.Agent)
-	o.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Courier: conn, Depot: conn,
-		Files: files, Runner: run, Rules: gateway.Rules{Policy: p, Agents: agents}, Now: o.now.Now, Chance: rand.Reader, Log: slog.New(slog.DiscardHandler), Approvers: h})
-	must(t, err)
-	done := make(chan struct{})
-	go func() { defer close(done); o.g.Run(ctx) }() //nolint:errcheck // ends with ctx
-	t.Cleanup(func() { cancel(); <-done; j.Close(); files.Close() })
-	return o
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -101,108 +46,26 @@ func must(t testing.TB, err error) {
 // owners are Ann, who asks, and Ben, whose agent works; each confirmed the other.
 func owners(t testing.TB) (ann, ben *owner) {
 	t.Helper()
-	mem := relaytest.NewMemory()
-	script := filepath.Join(t.TempDir(), "count.sh")
-	must(t, os.WriteFile(script, []byte(agent), 0o755))
-	ann = newOwner(t, mem, "Ann", map[string]gateway.Agent{})
-	ben = newOwner(t, mem, "Ben", map[string]gateway.Agent{"coder": {Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}})
-	ben.redeem(ann.invite())
-	for _, o := range []*owner{ben, ann} {
-		o.until("a contact", func() bool {
-			cs, err := o.g.Contacts(t.Context(), gateway.Owner, gateway.None{})
-			must(t, err)
-			if len(cs) == 0 {
-				return false
-			}
-			_, err = o.g.ChangeContact(t.Context(), gateway.Owner, gateway.ContactChange{Name: cs[0].Name, Do: "confirm", Words: cs[0].Words})
-			must(t, err)
-			return true
-		})
-	}
-	return ann, ben
-}
-
-func (o *owner) key() signing.Signer {
-	k, _, err := o.home.OwnerSigner(nil)
-	must(o.t, err)
-	return k
-}
-
-func text128(t testing.TB) string {
-	var b [16]byte
-	_, err := rand.Read(b[:])
-	must(t, err)
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-func (o *owner) invite() string {
-	o.t.Helper()
-	id, err := manifest.ParseInviteID("inv_" + strings.NewReplacer("-", "a", "_", "b").Replace(text128(o.t)))
-	must(o.t, err)
-	c := o.home.Certified()
-	v, err := manifest.Sign(&manifest.Invite{Type: "sealbridge/invite", ProtocolVersion: manifest.ProtocolVersion, InviteID: id, OwnerDid: o.home.Owner, Relay: c.Relay,
-		Secret: text128(o.t), Ticket: text128(o.t), ExpiresAt: signing.TimeOf(time.Now().Add(time.Hour)), NextKey: c.NextKey}, o.key(), time.Now())
-	must(o.t, err)
-	out, err := o.g.AddInvite(o.t.Context(), gateway.Owner, gateway.Document{Wire: v.Wire().String()})
-	must(o.t, err)
-	return out.Token
-}
-
-func (o *owner) redeem(token string) {
-	o.t.Helper()
-	inv, _, err := manifest.ParseInviteToken(token)
-	must(o.t, err)
-	k, _, err := o.home.BoxKey()
-	must(o.t, err)
-	v, err := manifest.Sign(&manifest.ContactRequest{Type: "sealbridge/contact-request", ProtocolVersion: manifest.ProtocolVersion, InviteID: inv.InviteID, OwnerDid: o.home.Owner,
-		To: inv.OwnerDid, Proof: manifest.ContactProof(inv.Secret, inv.InviteID, inv.OwnerDid, o.home.Owner), Certificate: o.home.Certificate.Wire(), BoxKey: k,
-		At: signing.TimeOf(time.Now())}, o.key(), time.Now())
-	must(o.t, err)
-	_, err = o.g.AddContact(o.t.Context(), gateway.Owner, gateway.Redemption{Token: token, Request: v.Wire().String()})
-	must(o.t, err)
+	a, b := gatewaytest.Pair(t, agent)
+	return &owner{Side: a, t: t, g: a.G}, &owner{Side: b, t: t, g: b.G}
 }
 
 // until looks again whenever something may have been written.
 func (o *owner) until(what string, ok func() bool) {
 	o.t.Helper()
-	late := time.After(60 * time.Second)
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for !ok() {
-		select {
-		case <-again.C:
-		case <-late:
-			o.t.Fatalf("%s: never %s", o.name, what)
+	o.Until(what, func() error {
+		if !ok() {
+			return os.ErrNotExist
 		}
-	}
+		return nil
+	})
 }
 
 // asked waits for an open ask of a gate.
-func (o *owner) asked(gate manifest.Gate) (found approval.Ask) {
-	o.t.Helper()
-	o.until("asked "+string(gate), func() bool {
-		as, err := o.g.Asks(o.t.Context(), gateway.Owner, false)
-		must(o.t, err)
-		for _, a := range as {
-			if a.Ask.Gate == gate {
-				found = a.Ask
-				return true
-			}
-		}
-		return false
-	})
-	return found
-}
+func (o *owner) asked(gate manifest.Gate) approval.Ask { o.t.Helper(); return o.Ask(gate).Ask }
 
 // allow says yes as a person does in a terminal.
-func (o *owner) allow(gate manifest.Gate) {
-	o.t.Helper()
-	d := approval.Decide(o.asked(gate), approval.Allow, "passphrase", o.now.Now())
-	v, err := manifest.Sign(&d, o.key(), o.now.Now())
-	must(o.t, err)
-	_, err = o.g.DecideGate(o.t.Context(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()})
-	must(o.t, err)
-}
+func (o *owner) allow(gate manifest.Gate) { o.t.Helper(); o.Allow(gate) }
 
 func (o *owner) state(ask approval.Ask) string {
 	o.t.Helper()
@@ -232,11 +95,11 @@ func (o *owner) open() {
 	o.t.Helper()
 	ls, port, err := console.Listen(0)
 	must(o.t, err)
-	o.s = console.New(console.Config{Gateway: o.g, Port: port, Now: o.now.Now,
+	o.s = console.New(console.Config{Gateway: o.g, Port: port, Now: o.Clock.Now,
 		PolicyFile: func() (string, string, error) {
-			b, err := os.ReadFile(filepath.Join(o.home.Dir, "policy.yaml"))
+			b, err := os.ReadFile(filepath.Join(o.Home.Dir, "policy.yaml"))
 			must(o.t, err)
-			p, err := o.home.Policy()
+			p, err := o.Home.Policy()
 			return string(b), p.Digest().String(), err
 		},
 		Health: func(context.Context) []console.Finding {

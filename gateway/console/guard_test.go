@@ -164,15 +164,15 @@ func TestLinksAndSessionsEnd(t *testing.T) {
 	ann, _ := owners(t)
 	ann.open()
 	late, b := strings.TrimPrefix(ann.link(), ann.s.Origin()), ann.loggedIn()
-	ann.now.forward(3 * time.Minute)
+	ann.Clock.Forward(3 * time.Minute)
 	if res, _ := ann.browser().get(late); res.StatusCode != http.StatusForbidden {
 		t.Errorf("a link after three minutes: %s, want 403", res.Status)
 	}
-	ann.now.forward(11 * time.Hour)
+	ann.Clock.Forward(11 * time.Hour)
 	if res, _ := b.get("/"); res.StatusCode != http.StatusOK {
 		t.Errorf("a session within its day: %s", res.Status)
 	}
-	ann.now.forward(time.Hour)
+	ann.Clock.Forward(time.Hour)
 	if res, _ := b.get("/"); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a session after twelve hours: %s, want 401", res.Status)
 	}
@@ -214,7 +214,7 @@ func TestWithoutAConsoleThereIsNoLink(t *testing.T) {
 	if _, err := ann.g.Login(t.Context(), gateway.Owner, gateway.None{}); spec.ReasonOf(err) != spec.Quota {
 		t.Errorf("a seventeenth link: %v, want quota", err)
 	}
-	ann.now.forward(2 * time.Minute)
+	ann.Clock.Forward(2 * time.Minute)
 	ann.link()
 }
 

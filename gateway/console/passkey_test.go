@@ -29,9 +29,9 @@ func (o *owner) certify(code string) {
 	if offer.Credential.Code(offer.Approver) != code {
 		o.t.Fatalf("the code %s is of another passkey", code)
 	}
-	v, err := manifest.Sign(&manifest.ApproverCertificate{Type: "sealbridge/approver-certificate", ProtocolVersion: manifest.ProtocolVersion, OwnerDid: o.home.Owner,
+	v, err := manifest.Sign(&manifest.ApproverCertificate{Type: "sealbridge/approver-certificate", ProtocolVersion: manifest.ProtocolVersion, OwnerDid: o.Home.Owner,
 		ApproverDid: offer.Approver, Person: manifest.OwnerPerson, Gates: []manifest.Gate{manifest.ContractGate, manifest.DeliveryGate}, Credential: &offer.Credential,
-		IssuedAt: signing.TimeOf(o.now.Now()), ExpiresAt: signing.TimeOf(o.now.Now().Add(time.Hour))}, o.key(), o.now.Now())
+		IssuedAt: signing.TimeOf(o.Clock.Now()), ExpiresAt: signing.TimeOf(o.Clock.Now().Add(time.Hour))}, o.Owner(), o.Clock.Now())
 	must(o.t, err)
 	_, err = o.g.AddApprover(o.t.Context(), gateway.Owner, gateway.Document{Wire: v.Wire().String()})
 	must(o.t, err)
@@ -97,7 +97,7 @@ func TestInABrowserAPasskeyAllowsAndIsProven(t *testing.T) { // G10
 			found = found || a.By == manifest.Worker && a.Presence == "passkey" && a.Proven
 		}
 		if !rep.Verified || !found {
-			t.Errorf("%s's evidence: verified %v, %+v, %+v", o.name, rep.Verified, rep.Facts.Approvals, rep.Findings)
+			t.Errorf("%s's evidence: verified %v, %+v, %+v", o.Home.Certified().DisplayName, rep.Verified, rep.Facts.Approvals, rep.Findings)
 		}
 	}
 	w.run(chromedp.Navigate(ben.s.Origin()+"/passkeys"), visible(".approvers"))
@@ -215,7 +215,7 @@ func TestAPasskeyAnswersOneQuestionOnce(t *testing.T) { // G10, G3
 		t.Errorf("from another page: %s", res.Status)
 	}
 	late := answerOf(t, a, a.Assert(begin(id1)))
-	ann.now.forward(6 * time.Minute)
+	ann.Clock.Forward(6 * time.Minute)
 	if _, out := b.ceremony("/asks/"+id1+"/allow", late); out.Word != "replayed" {
 		t.Errorf("after five minutes: %q", out.Word)
 	}

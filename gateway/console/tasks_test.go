@@ -105,7 +105,7 @@ func TestThePolicyPageSaysWhatIsInForce(t *testing.T) { // G12
 	if page := read("/policy"); !strings.Contains(page, st.Policy) || !strings.Contains(page, "incoming:") || strings.Contains(page, "not in force") {
 		t.Errorf("the page:\n%s", page)
 	}
-	file := filepath.Join(ann.home.Dir, "policy.yaml")
+	file := filepath.Join(ann.Home.Dir, "policy.yaml")
 	text, err := os.ReadFile(file)
 	must(t, err)
 	must(t, os.WriteFile(file, append(text, "# <script>x</script>\u202e\n"...), 0o600))
@@ -116,7 +116,7 @@ func TestThePolicyPageSaysWhatIsInForce(t *testing.T) { // G12
 	if page := read("/policy"); !strings.Contains(page, "not in force") {
 		t.Errorf("another file passes for the rules in force:\n%s", page)
 	}
-	p, err := ann.home.Policy()
+	p, err := ann.Home.Policy()
 	must(t, err)
 	must(t, ann.g.Reload(gateway.Rules{Policy: p}))
 	page := read("/policy")

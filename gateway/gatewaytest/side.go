@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,8 +29,29 @@ type Side struct {
 	Home  *home.Home
 	G     *gateway.Gateway
 	Rules gateway.Rules
+	Clock *Clock
 
 	t testing.TB
+}
+
+// Clock is the time of one gateway. It runs, and can be put forward.
+type Clock struct {
+	mu  sync.Mutex // guards off
+	off time.Duration
+}
+
+// Now is the time there.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.off)
+}
+
+// Forward puts the clock forward.
+func (c *Clock) Forward(d time.Duration) {
+	c.mu.Lock()
+	c.off += d
+	c.mu.Unlock()
 }
 
 // Counter is an agent program: it counts the lines of sales.csv and writes count.csv.
@@ -64,7 +86,7 @@ func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
 	must(t, err)
 	p, err := h.Policy()
 	must(t, err)
-	s := &Side{Home: h, Rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}, t: t}
+	s := &Side{Home: h, Rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}, Clock: &Clock{}, t: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	j, err := journal.Open(h.Journal())
 	must(t, err)
@@ -78,7 +100,7 @@ func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("side", name)
 	}
 	s.G, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h,
-		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.Rules, Now: time.Now, Chance: rand.Reader, Log: log})
+		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.Rules, Now: s.Clock.Now, Chance: rand.Reader, Log: log, Approvers: h})
 	must(t, err)
 	done := make(chan struct{})
 	go func() { defer close(done); s.G.Run(ctx) }() //nolint:errcheck // ends with ctx
@@ -215,8 +237,8 @@ func (s *Side) Ask(gate manifest.Gate) (found gateway.AskView) {
 // Answer says yes or no at a gate, once the owner is asked.
 func (s *Side) Answer(gate manifest.Gate, verdict string) {
 	s.t.Helper()
-	d := approval.Decide(s.Ask(gate).Ask, verdict, "passphrase", time.Now())
-	v, err := manifest.Sign(&d, s.Owner(), time.Now())
+	d := approval.Decide(s.Ask(gate).Ask, verdict, "passphrase", s.Clock.Now())
+	v, err := manifest.Sign(&d, s.Owner(), s.Clock.Now())
 	must(s.t, err)
 	_, err = s.G.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()})
 	must(s.t, err)

@@ -134,6 +134,12 @@ func (w *window) said() []string {
 func (w *window) text() string { w.t.Helper(); return get(w, chromedp.Text(chromedp.CSS("main"))) }
 func (w *window) at() string   { w.t.Helper(); return get(w, chromedp.Location()) }
 
+// box is how large a part of the page is drawn.
+func (w *window) box(id string) [2]int {
+	w.t.Helper()
+	return get(w, chromedp.Evaluate[[2]int](`(r => [Math.round(r.width), Math.round(r.height)])(document.getElementById("`+id+`").getBoundingClientRect())`))
+}
+
 // quiet: nothing failed and nothing was blocked.
 func (w *window) quiet() {
 	w.t.Helper()
@@ -163,12 +169,8 @@ func TestInABrowserAPersonReadsAndDenies(t *testing.T) {
 	if s := w.text(); !strings.Contains(s, "Let “coder” work for Ann?") || !strings.Contains(s, "Count the lines of sales.csv") {
 		t.Errorf("the ask reads: %s", s)
 	}
-	box := func(id string) []float64 {
-		return get(w, chromedp.Evaluate[[]float64](`(r => [Math.round(r.width), Math.round(r.height)])(document.getElementById("`+id+`").getBoundingClientRect())`))
-	}
-	deny, allow := box("deny"), box("to-allow")
-	if deny[0] != allow[0] || deny[1] != allow[1] {
-		t.Errorf("deny is %v and allow %v: not the same size", deny, allow)
+	if no, yes := w.box("deny"), w.box("to-allow"); no != yes {
+		t.Errorf("deny is %v and allow %v: not the same size", no, yes)
 	}
 	w.run(chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Enter))
 	if s := ben.state(ask); s != "open" {

@@ -79,13 +79,19 @@ func TestInABrowserAPasskeyAllowsAndIsProven(t *testing.T) { // G10
 		bad.AuthenticatorID = key.AuthenticatorID
 		_, err = chromedp.Call(w.ctx, webauthn.SetResponseOverrideBits, bad)
 		must(t, err)
-		w.run(chromedp.Navigate(at), visible(".allow-passkey"), chromedp.Click(chromedp.CSS(".allow-passkey")), visible("#allow .told"))
-		if said := get(w, chromedp.Text(chromedp.CSS("#allow .told"))); !strings.Contains(said, "Nothing was decided") || ben.state(ask) != "open" {
+		w.run(chromedp.Navigate(at), visible(".allow-passkey"), chromedp.Click(chromedp.CSS(".allow-passkey")), visible(".answers .told"))
+		if said := get(w, chromedp.Text(chromedp.CSS(".answers .told"))); !strings.Contains(said, "Nothing was decided") || ben.state(ask) != "open" {
 			t.Fatalf("%+v: the page says %q, the ask is %s", bad, said, ben.state(ask))
 		}
 	}
 	_, err = chromedp.Call(w.ctx, webauthn.SetResponseOverrideBits, webauthn.SetResponseOverrideBitsParams{AuthenticatorID: key.AuthenticatorID, IsBadUV: &no})
 	must(t, err)
+
+	// a yes is as large as a no, and no key alone presses it
+	w.run(chromedp.Navigate(at), visible(".allow-passkey"))
+	if no, yes := w.box("deny"), w.box("to-allow"); no != yes {
+		t.Errorf("deny is %v and allow %v: not the same size", no, yes)
+	}
 
 	// allow
 	w.run(chromedp.Navigate(at), visible(".allow-passkey"), chromedp.Click(chromedp.CSS(".allow-passkey")), visible(".done .state.allowed"))

@@ -25,7 +25,7 @@ async function refresh() {
 // busy says whether a person is in the middle of something that a change would take away.
 function busy() {
   const at = document.activeElement;
-  return !!at && (/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) || at.closest("[data-busy]") !== null);
+  return document.querySelector("[data-pending]") !== null || !!at && (/^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) || at.closest("[data-busy]") !== null);
 }
 
 // swap puts the fresh part in place of the old one; what was opened stays open,

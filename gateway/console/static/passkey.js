@@ -43,6 +43,7 @@ document.addEventListener("submit", async e => {
   const button = form.querySelector("button"), told = form.querySelector("[role=status]");
   button.disabled = true;
   told.textContent = "";
+  form.dataset.pending = ""; // the page stays as it is until this has ended
   try {
     const answer = await (kind === "create" ? create : get)(form);
     const done = await send(form.dataset.to, form, answer);
@@ -50,5 +51,6 @@ document.addEventListener("submit", async e => {
   } catch (why) {
     told.textContent = why.name === "NotAllowedError" ? "The browser or you ended it. Nothing was decided." : "Nothing was decided: " + why.message;
     button.disabled = false;
+    delete form.dataset.pending;
   }
 });

@@ -7,9 +7,14 @@ import "sealbridge/policy/approval"
 type allowing struct {
 	Passkeys []choice // that can answer here
 	Command  string   // what a person types in a terminal
+	Standing string   // the same for the next ones too; "" where that cannot be (G6)
 }
 
 func (s *Server) allowing(v *visit, a approval.Ask) (allowing, error) {
 	keys, err := s.choices(v, a.AskID.String())
-	return allowing{keys, "sealbridge gate allow " + a.Short()}, err
+	out := allowing{Passkeys: keys, Command: "sealbridge gate allow " + a.Short()}
+	if approval.CanStand(a) == nil {
+		out.Standing = out.Command + " --standing --uses 5 --for 7d"
+	}
+	return out, err
 }

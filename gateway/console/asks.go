@@ -83,7 +83,8 @@ func (s *Server) list(v *visit, settled bool) error {
 		Cards  []card
 		More   int        // that the page has no room for
 		Other  []taskLine // counter-proposals of the other side
-		Policy bool       // a change of the owner's rules waits (G12)
+		Stand  []standing
+		Policy bool // a change of the owner's rules waits (G12)
 	}
 	for _, a := range as {
 		switch open := a.State == string(approval.Waiting); {
@@ -95,6 +96,9 @@ func (s *Server) list(v *visit, settled bool) error {
 		}
 	}
 	if settled {
+		if l.Stand, err = s.standings(v); err != nil {
+			return err
+		}
 		return s.render(v, http.StatusOK, "decided", "waiting", "Decided", l)
 	}
 	ts, err := s.Gateway.Counters(v.Context(), owner, gateway.None{})

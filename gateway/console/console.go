@@ -97,6 +97,7 @@ func (s *Server) routes() {
 	s.post("POST /asks/{ask}/deny", s.deny)
 	s.post("POST /asks/{ask}/counter", s.counter)
 	s.post("POST /asks/{ask}/open", s.open)
+	s.post("POST /standing/{ask}/revoke", s.unstand)
 	s.page("GET /tasks", s.tasks)
 	s.page("GET /tasks/{task}", s.task)
 	s.page("GET /tasks/{task}/evidence", s.evidence)

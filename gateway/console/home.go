@@ -37,7 +37,14 @@ func (s *Server) contacts(v *visit) error {
 		}
 		out = append(out, x)
 	}
-	return s.render(v, http.StatusOK, "contacts", "contacts", "Contacts", out)
+	wishes, err := s.Gateway.Wishes(v.Context(), owner, false)
+	if err != nil {
+		return err
+	}
+	return s.render(v, http.StatusOK, "contacts", "contacts", "Contacts", struct {
+		Contacts []contact
+		Wishes   []gateway.Wish
+	}{out, wishes})
 }
 
 // policyPage is the owner's rules: what is in force, and what waits for a yes (G12).

@@ -46,56 +46,68 @@ func TestAnAssertionHoldsForItsChallenge(t *testing.T) { // G10
 	}
 }
 
-func TestWhatIsNoAssertionOfThePersonIsRefused(t *testing.T) { // G10
+// attempt is one answer of an authenticator, and the word that it meets; "" for a good one.
+type attempt struct {
+	kind string
+	a    passkey.Assertion
+	want spec.Reason
+}
+
+// attempts are one honest answer of a and every other kind that we know.
+func attempts(t testing.TB, a *passkeytest.Authenticator) []attempt {
+	t.Helper()
 	other := [32]byte{9}
+	thief := passkeytest.New(2, "localhost", origin)
+	if a == eddsa {
+		thief = passkeytest.NewEdDSA(2, "localhost", origin)
+	}
+	as := func(c passkeytest.Ceremony) passkey.Assertion { return a.AssertAs(challenge, c) }
+	good := a.Assert(challenge)
+	client, data := raw(t, good.ClientDataJSON), raw(t, good.AuthenticatorData)
+	swap := func(f func(*passkey.Assertion)) passkey.Assertion { x := good; f(&x); return x }
+	return []attempt{
+		{"honest", good, ""},
+		{"a browser that says more", as(passkeytest.Ceremony{Extra: `,"crossOrigin":false,"other_keys_can_be_added_here":"x"`}), ""},
+		{"a passkey that is backed up", as(passkeytest.Ceremony{Flags: 0x1d}), ""},
+		{"another challenge", a.Assert(other), spec.BadDigest},
+		{"a registration", as(passkeytest.Ceremony{Type: "webauthn.create"}), spec.WrongContext},
+		{"a payment", as(passkeytest.Ceremony{Type: "payment.get"}), spec.WrongContext},
+		{"another port", as(passkeytest.Ceremony{Origin: "http://localhost:7812"}), spec.WrongContext},
+		{"no port", as(passkeytest.Ceremony{Origin: "http://localhost"}), spec.WrongContext},
+		{"another scheme", as(passkeytest.Ceremony{Origin: "https://localhost:7811"}), spec.WrongContext},
+		{"another host", as(passkeytest.Ceremony{Origin: "http://localhost.evil.example:7811"}), spec.WrongContext},
+		{"an origin that begins as ours", as(passkeytest.Ceremony{Origin: origin + "1"}), spec.WrongContext},
+		{"another relying party", as(passkeytest.Ceremony{RpID: "evil.example"}), spec.WrongContext},
+		{"inside another page", as(passkeytest.Ceremony{Extra: `,"crossOrigin":true`}), spec.WrongContext},
+		{"below another page", as(passkeytest.Ceremony{Extra: `,"crossOrigin":false,"topOrigin":"https://evil.example"`}), spec.WrongContext},
+		{"crossOrigin in quotes", as(passkeytest.Ceremony{Extra: `,"crossOrigin":"false"`}), spec.WrongContext},
+		{"nobody present", as(passkeytest.Ceremony{Flags: 0x04}), spec.VerificationFailed},
+		{"nobody verified", as(passkeytest.Ceremony{Flags: 0x01}), spec.VerificationFailed},
+		{"a key follows", as(passkeytest.Ceremony{Flags: 0x45}), spec.Malformed},
+		{"extensions follow", as(passkeytest.Ceremony{Flags: 0x85}), spec.Malformed},
+		{"a reserved flag", as(passkeytest.Ceremony{Flags: 0x07}), spec.Malformed},
+		{"backed up and cannot be", as(passkeytest.Ceremony{Flags: 0x15}), spec.Malformed},
+		{"another passkey", thief.Assert(challenge), spec.BadSignature},
+		{"two types", a.Raw([]byte(strings.Replace(string(client), "{", `{"type":"webauthn.get",`, 1)), data), spec.Malformed},
+		{"a folded name", a.Raw([]byte(strings.Replace(string(client), `"type"`, `"Type"`, 1)), data), spec.WrongContext},
+		{"text behind the object", a.Raw(append(client, 'x'), data), spec.Malformed},
+		{"a list", a.Raw([]byte(`["webauthn.get"]`), data), spec.Malformed},
+		{"client data without end", a.Raw([]byte(`{"type":"webauthn.get","x":"`+strings.Repeat("x", 3000)+`"}`), data), spec.Malformed},
+		{"data that goes on", a.Raw(client, append(data, 0)), spec.Malformed},
+		{"data cut short", a.Raw(client, data[:36]), spec.Malformed},
+		{"client data changed", swap(func(x *passkey.Assertion) {
+			x.ClientDataJSON = passkeytest.Base64([]byte(strings.Replace(string(client), "{", "{ ", 1)))
+		}), spec.BadSignature},
+		{"counter changed", swap(func(x *passkey.Assertion) { x.AuthenticatorData = x.AuthenticatorData[:49] + "Q" }), spec.BadSignature},
+		{"padded", swap(func(x *passkey.Assertion) { x.Signature += "=" }), spec.Malformed},
+		{"no signature", swap(func(x *passkey.Assertion) { x.Signature = "" }), spec.BadSignature},
+		{"nothing at all", passkey.Assertion{}, spec.Malformed},
+	}
+}
+
+func TestWhatIsNoAssertionOfThePersonIsRefused(t *testing.T) { // G10
 	for _, a := range []*passkeytest.Authenticator{es256, eddsa} {
-		thief := passkeytest.New(2, "localhost", origin)
-		if a == eddsa {
-			thief = passkeytest.NewEdDSA(2, "localhost", origin)
-		}
-		as := func(c passkeytest.Ceremony) passkey.Assertion { return a.AssertAs(challenge, c) }
-		good := a.Assert(challenge)
-		client, data := raw(t, good.ClientDataJSON), raw(t, good.AuthenticatorData)
-		swap := func(f func(*passkey.Assertion)) passkey.Assertion { x := good; f(&x); return x }
-		for _, c := range []struct {
-			kind string
-			a    passkey.Assertion
-			want spec.Reason
-		}{
-			{"another challenge", a.Assert(other), spec.BadDigest},
-			{"a registration", as(passkeytest.Ceremony{Type: "webauthn.create"}), spec.WrongContext},
-			{"a payment", as(passkeytest.Ceremony{Type: "payment.get"}), spec.WrongContext},
-			{"another port", as(passkeytest.Ceremony{Origin: "http://localhost:7812"}), spec.WrongContext},
-			{"no port", as(passkeytest.Ceremony{Origin: "http://localhost"}), spec.WrongContext},
-			{"another scheme", as(passkeytest.Ceremony{Origin: "https://localhost:7811"}), spec.WrongContext},
-			{"another host", as(passkeytest.Ceremony{Origin: "http://localhost.evil.example:7811"}), spec.WrongContext},
-			{"an origin that begins as ours", as(passkeytest.Ceremony{Origin: origin + "1"}), spec.WrongContext},
-			{"another relying party", as(passkeytest.Ceremony{RpID: "evil.example"}), spec.WrongContext},
-			{"inside another page", as(passkeytest.Ceremony{Extra: `,"crossOrigin":true`}), spec.WrongContext},
-			{"below another page", as(passkeytest.Ceremony{Extra: `,"crossOrigin":false,"topOrigin":"https://evil.example"`}), spec.WrongContext},
-			{"crossOrigin in quotes", as(passkeytest.Ceremony{Extra: `,"crossOrigin":"false"`}), spec.WrongContext},
-			{"nobody present", as(passkeytest.Ceremony{Flags: 0x04}), spec.VerificationFailed},
-			{"nobody verified", as(passkeytest.Ceremony{Flags: 0x01}), spec.VerificationFailed},
-			{"a key follows", as(passkeytest.Ceremony{Flags: 0x45}), spec.Malformed},
-			{"extensions follow", as(passkeytest.Ceremony{Flags: 0x85}), spec.Malformed},
-			{"a reserved flag", as(passkeytest.Ceremony{Flags: 0x07}), spec.Malformed},
-			{"backed up and cannot be", as(passkeytest.Ceremony{Flags: 0x15}), spec.Malformed},
-			{"another passkey", thief.Assert(challenge), spec.BadSignature},
-			{"two types", a.Raw([]byte(strings.Replace(string(client), "{", `{"type":"webauthn.get",`, 1)), data), spec.Malformed},
-			{"a folded name", a.Raw([]byte(strings.Replace(string(client), `"type"`, `"Type"`, 1)), data), spec.WrongContext},
-			{"text behind the object", a.Raw(append(client, 'x'), data), spec.Malformed},
-			{"a list", a.Raw([]byte(`["webauthn.get"]`), data), spec.Malformed},
-			{"client data without end", a.Raw([]byte(`{"type":"webauthn.get","x":"`+strings.Repeat("x", 3000)+`"}`), data), spec.Malformed},
-			{"data that goes on", a.Raw(client, append(data, 0)), spec.Malformed},
-			{"data cut short", a.Raw(client, data[:36]), spec.Malformed},
-			{"client data changed", swap(func(x *passkey.Assertion) {
-				x.ClientDataJSON = passkeytest.Base64([]byte(strings.Replace(string(client), "{", "{ ", 1)))
-			}), spec.BadSignature},
-			{"counter changed", swap(func(x *passkey.Assertion) { x.AuthenticatorData = x.AuthenticatorData[:49] + "Q" }), spec.BadSignature},
-			{"padded", swap(func(x *passkey.Assertion) { x.Signature += "=" }), spec.Malformed},
-			{"no signature", swap(func(x *passkey.Assertion) { x.Signature = "" }), spec.BadSignature},
-			{"nothing at all", passkey.Assertion{}, spec.Malformed},
-		} {
+		for _, c := range attempts(t, a) {
 			if got := spec.ReasonOf(a.Credential.Check(c.a, challenge)); got != c.want {
 				t.Errorf("%s: %q, want %q", c.kind, got, c.want)
 			}

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
@@ -90,7 +91,7 @@ func countsAs(a Ask, digest signing.Digest, v manifest.Verified, at time.Time, s
 	case d.Lasts != lasts:
 		return d, spec.Refuse(spec.PolicyDenied, "/lasts", "G6: "+lasts)
 	case d.Verdict != Deny && !slices.Contains(a.Presence, d.Presence):
-		return d, spec.Refuse(spec.PolicyDenied, "/presence", "G10")
+		return d, spec.Refuse(spec.PolicyDenied, "/presence", "G10: your policy takes a yes by "+strings.Join(a.Presence, ", "))
 	}
 	return d, nil
 }

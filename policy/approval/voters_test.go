@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,23 @@ func TestACertificateMustHoldAtTheTally(t *testing.T) {
 	}
 	if w := spec.ReasonOf(approval.Counts(a, votes[0], late)); w != spec.CertificateExpired {
 		t.Errorf("the one that ran out: %q", w)
+	}
+}
+
+// G10: where the policy takes nothing but a passkey, the owner's passphrase is no yes, and the refusal says what is.
+func TestAPolicyCanAskForAPasskeyOnly(t *testing.T) {
+	mine, phone := newVoter(41, manifest.OwnerPerson, true, manifest.ContractGate), newVoter(42, manifest.OwnerPerson, false, manifest.ContractGate)
+	a := asked(t, 1, true, nil)
+	a.Presence = []string{manifest.PresencePasskey}
+	at := a.At.Time().Add(time.Minute)
+	for what, said := range map[string]manifest.Verified{"a passphrase": signed(approval.Decide(a, approval.Allow, "passphrase", at), benOwner, at), "a device": phone.says(t, a, approval.Allow, at)} {
+		err := approval.Counts(a, said, at)
+		if got, _ := approval.Settle(a, []manifest.Verified{said}, at); got != approval.Waiting || spec.ReasonOf(err) != spec.PolicyDenied || !strings.Contains(err.Error(), "passkey") {
+			t.Errorf("%s: %s, %v", what, got, err)
+		}
+	}
+	if got, _ := approval.Settle(a, []manifest.Verified{mine.says(t, a, approval.Allow, at)}, at); got != approval.Allowed {
+		t.Errorf("a passkey: %s", got)
 	}
 }
 

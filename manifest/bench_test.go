@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sealbridge/cmd/sealbridge/workload"
+	"sealbridge/signing"
 )
 
 func run(b *testing.B, name string, bytes int, do workload.Work) {
@@ -30,6 +31,11 @@ func BenchmarkOpenManifest(b *testing.B) {
 	run(b, "new keys", n, workload.OpenEach(wires, nil))
 	run(b, "known keys", n, workload.OpenEach(wires[:1], nil))
 	run(b, "raw", n, workload.Raw(wires[0]))
+	few, err := workload.Contracts(1000, 25) // bar S2: two signers each
+	if err != nil {
+		b.Fatal(err)
+	}
+	run(b, "few keys", n, workload.OpenEach(few, signing.NewKeys()))
 }
 
 // BenchmarkRefuse is bar S4: what ends before any signature work.

@@ -55,7 +55,7 @@ func BenchmarkVerifyBlock(b *testing.B) {
 func BenchmarkNewTable(b *testing.B) {
 	pub := NewKey([32]byte{1}).DID().Key()
 	for b.Loop() {
-		newWindows(pub)
+		newPowers(pub)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestReferenceKeysSignAndVerifyExactly(t *testing.T) {
 		if err != nil || hex.EncodeToString(sig[:])+part[2] != part[3] {
 			t.Fatalf("line %d: signature %x, %v", n, sig, err)
 		}
-		if !declared(pub, msg, sig[:]) || !newWindows([32]byte(pub)).verify([32]byte(pub), msg, sig) {
+		if !declared(pub, msg, sig[:]) || !ours([32]byte(pub), msg, sig) {
 			t.Errorf("line %d: does not hold", n)
 		}
 	}
@@ -378,8 +378,8 @@ func TestTheStandardRuleByTablesToo(t *testing.T) {
 			continue
 		}
 		n++
-		if got, want := newWindows([32]byte(pub)).verify([32]byte(pub), []byte(c.Msg), [64]byte(sig)), ed25519.Verify(pub, []byte(c.Msg), sig); got != want {
-			t.Errorf("case %d: table %v, crypto/ed25519 %v", i, got, want)
+		if got, want := ours([32]byte(pub), []byte(c.Msg), [64]byte(sig)), ed25519.Verify(pub, []byte(c.Msg), sig); got != want {
+			t.Errorf("case %d: ours %v, crypto/ed25519 %v", i, got, want)
 		}
 	}
 	if n == 0 {

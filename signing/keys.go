@@ -1,8 +1,6 @@
 package signing
 
 import (
-	"crypto/ed25519"
-	"crypto/sha512"
 	"sync"
 
 	"filippo.io/edwards25519"
@@ -15,17 +13,17 @@ import (
 // answer: with or without a table the verdict is that of crypto/ed25519. nil
 // works, and so does one Keys for many goroutines.
 type Keys struct {
-	mu         sync.Mutex       // guards all that follows
-	good       map[DID]int      // signatures that held, by keys without a table
-	young, old map[DID]*windows // the least used generation falls away
+	mu         sync.Mutex      // guards all that follows
+	good       map[DID]int     // signatures that held, by keys without a table
+	young, old map[DID]*powers // the least used generation falls away
 }
 
 const (
-	// hotAfter: a table costs about as much as nine verifications save. Only
+	// hotAfter: a table costs about as much as five verifications save. Only
 	// signatures that held count, so a forger cannot make us build any.
-	hotAfter = 8
-	// maxYoung: two generations of 64 keys are 28 MB at most.
-	maxYoung = 64
+	hotAfter = 4
+	// maxYoung: two generations of 256 keys are 8 MB at most.
+	maxYoung = 256
 	// maxCounted bounds the keys that are counted; then counting starts anew.
 	maxCounted = 4096
 )
@@ -57,9 +55,9 @@ func (k *Keys) holds(by DID, msg []byte, sig [64]byte) bool {
 		return t.verify(by.Key(), msg, sig)
 	}
 	pub := by.Key()
-	ok := ed25519.Verify(pub[:], msg, sig[:])
+	ok := verifyStranger(pub, msg, sig)
 	if ok && k.count(by) {
-		t := newWindows(pub)
+		t := newPowers(pub)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.keep(by, t)
@@ -68,7 +66,7 @@ func (k *Keys) holds(by DID, msg []byte, sig [64]byte) bool {
 }
 
 // table finds the table of a key and makes its generation the young one.
-func (k *Keys) table(by DID) *windows {
+func (k *Keys) table(by DID) *powers {
 	if k == nil {
 		return nil
 	}
@@ -84,9 +82,9 @@ func (k *Keys) table(by DID) *windows {
 	return t
 }
 
-func (k *Keys) keep(by DID, t *windows) {
+func (k *Keys) keep(by DID, t *powers) {
 	if k.young == nil || len(k.young) >= maxYoung {
-		k.old, k.young = k.young, make(map[DID]*windows, maxYoung)
+		k.old, k.young = k.young, make(map[DID]*powers, maxYoung)
 	}
 	k.young[by] = t
 	delete(k.good, by)
@@ -106,89 +104,55 @@ func (k *Keys) count(by DID) bool {
 	return k.good[by] == hotAfter
 }
 
-// windows holds j·64^i·A for 1 ≤ j ≤ 32: a multiple of A is then one addition
-// for each digit of base 64, without a doubling. 220 KB.
-type windows [digits][half]edwards25519.Point
+// powers holds odd multiples of A, 2^64·A, 2^128·A and 2^192·A, so that a
+// multiple of A takes 64 doublings, which it shares with that of the base point.
+// 15 KB: larger tables take fewer steps and wait longer for memory, where fifty
+// keys come in turn.
+type powers [4][]affine
 
-const (
-	digitBits = 6
-	half      = 1 << (digitBits - 1)
-	digits    = 43 // 258 bits, and a canonical scalar has 253
-)
+// powerWidth is the width of the digits that a table serves: odd, below 2^6.
+const powerWidth = 7
 
-// newWindows makes the table of a key that is a point (I1).
-func newWindows(pub [32]byte) *windows {
-	a, err := new(edwards25519.Point).SetBytes(pub[:])
-	if err != nil {
+// newPowers makes the table of a key that is a point (I1).
+func newPowers(pub [32]byte) *powers {
+	var a point
+	if !a.decode(pub) {
 		panic("signing: table of no point") // a DID that is not zero was parsed
 	}
-	return windowsOf(a)
-}
-
-func windowsOf(a *edwards25519.Point) *windows {
-	t := new(windows)
-	for i := range t {
-		t[i][0].Set(a)
-		for j := 1; j < half; j++ {
-			t[i][j].Add(&t[i][j-1], a)
+	const each = 1 << (powerWidth - 2)
+	all := make([]point, 0, 4*each)
+	var s sum
+	for range 4 {
+		all = append(all, oddPoints(&a, each)...)
+		for range 64 {
+			s.double(&a)
+			a.from(&s)
 		}
-		a = new(edwards25519.Point).Add(&t[i][half-1], &t[i][half-1])
+	}
+	t, flat := new(powers), affines(all)
+	for i := range t {
+		t[i] = flat[i*each : (i+1)*each]
 	}
 	return t
 }
 
-var baseWindows = sync.OnceValue(func() *windows { return windowsOf(edwards25519.NewGeneratorPoint()) })
-
-// digitsOf writes a canonical scalar in base 64 with digits from -31 to 32.
-func digitsOf(s *edwards25519.Scalar) (out [digits]int8) {
-	b := s.Bytes()
-	carry := 0
-	for i := range out {
-		bit := i * digitBits
-		d := int(b[bit/8]) >> (bit % 8)
-		if bit%8 > 8-digitBits && bit/8+1 < len(b) {
-			d |= int(b[bit/8+1]) << (8 - bit%8)
-		}
-		d = d&(1<<digitBits-1) + carry
-		if carry = 0; d > half {
-			d, carry = d-1<<digitBits, 1
-		}
-		out[i] = int8(d)
+// terms are the four parts of a multiple.
+func (t *powers) terms(n *edwards25519.Scalar, minus bool) (out [4]term) {
+	for i, word := range wideOf(n) {
+		out[i] = term{digits: wide{word}.naf(powerWidth), affine: t[i], minus: minus}
 	}
 	return out
 }
 
-// add puts s times the point of t to sum, or takes it away.
-func (t *windows) add(sum *edwards25519.Point, s *edwards25519.Scalar, minus bool) {
-	for i, d := range digitsOf(s) {
-		switch {
-		case d == 0:
-		case d > 0 != minus:
-			sum.Add(sum, &t[i][max(d, -d)-1])
-		default:
-			sum.Subtract(sum, &t[i][max(d, -d)-1])
-		}
-	}
-}
-
 // verify is crypto/ed25519.Verify for the key of t: S < L, and the encoding of
-// SB - kA equals R byte for byte. It works on public values only, so its time
-// may depend on them.
-func (t *windows) verify(pub [32]byte, msg []byte, sig [64]byte) bool {
+// SB - kA equals R byte for byte, so R is a canonical encoding and of that
+// point. It works on public values only, so its time may depend on them.
+func (t *powers) verify(pub [32]byte, msg []byte, sig [64]byte) bool {
+	var r point
 	s, err := new(edwards25519.Scalar).SetCanonicalBytes(sig[32:])
-	if err != nil {
+	if err != nil || !r.decode([32]byte(sig[:32])) {
 		return false
 	}
-	h := sha512.New()
-	h.Write(sig[:32])
-	h.Write(pub[:])
-	h.Write(msg)
-	k, err := new(edwards25519.Scalar).SetUniformBytes(h.Sum(make([]byte, 0, 64)))
-	if err != nil {
-		return false
-	}
-	sum := edwards25519.NewIdentityPoint()
-	baseWindows().add(sum, s, false)
-	t.add(sum, k, true)
-	return [32]byte(sum.Bytes()) == [32]byte(sig[:32])
+	b, a := basePowers().terms(s, false), t.terms(challenge(pub, msg, sig), true)
+	return combine(b[0], b[1], b[2], b[3], a[0], a[1], a[2], a[3]).equals(&r)
 }

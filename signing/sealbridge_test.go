@@ -87,7 +87,7 @@ func TestSealbridgeCases(t *testing.T) {
 func hotKeys(t *testing.T, s sealed) *Keys {
 	k := NewKeys()
 	for _, key := range s.Keys {
-		k.keep(key.DID, newWindows(key.DID.Key()))
+		k.keep(key.DID, newPowers(key.DID.Key()))
 	}
 	return k
 }

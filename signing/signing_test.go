@@ -130,7 +130,14 @@ func TestExternalDIDNegatives(t *testing.T) {
 
 // declared is our rule (S5): a canonical key of prime order, then crypto/ed25519.
 func declared(pub, msg, sig []byte) bool {
-	return len(pub) == 32 && len(sig) == 64 && samePrimeOrder([32]byte(pub)) && ed25519.Verify(pub, msg, sig)
+	if len(pub) != 32 || len(sig) != 64 || !samePrimeOrder([32]byte(pub)) {
+		return false
+	}
+	holds := ed25519.Verify(pub, msg, sig)
+	if ours([32]byte(pub), msg, [64]byte(sig)) != holds {
+		panic("the verdict is not that of crypto/ed25519")
+	}
+	return holds
 }
 
 func unhex(t *testing.T, s string) []byte {

@@ -201,12 +201,15 @@ func (g *Gateway) Policy(ctx context.Context, by Caller, _ None) (out PolicyView
 	return out, err
 }
 
+// ErrNoPolicy is a home that no gateway ever ran in.
+var ErrNoPolicy = spec.Refuse(spec.NotFound, "", "no policy is in force yet: the first `sealbridge serve` takes the file")
+
 // PolicyIn is the policy in force of a home whose gateway does not run.
 func PolicyIn(ctx context.Context, j *journal.Journal) (out PolicyView, err error) {
 	err = j.View(ctx, func(tx *journal.Tx) error {
 		row, ok, err := laws.Get(tx, self)
 		if err == nil && !ok {
-			err = spec.Refuse(spec.NotFound, "", "no policy is in force yet: the first `sealbridge serve` takes the file")
+			err = ErrNoPolicy
 		}
 		out = row.view()
 		return err

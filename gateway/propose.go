@@ -184,7 +184,7 @@ func (t *turn) contract(in Proposal, id manifest.TaskID, refs []manifest.Artifac
 	if err != nil {
 		return m, owner, err
 	}
-	m, err = in.Draft.Manifest(manifest.Terms{ID: id, At: t.now, Inputs: refs, Requester: party(own), Worker: party(agent.Certificate)})
+	m, err = t.rules.Policy.Defaults.Fill(in.Draft).Manifest(manifest.Terms{ID: id, At: t.now, Inputs: refs, Requester: party(own), Worker: party(agent.Certificate)})
 	return m, owner, err
 }
 

@@ -48,8 +48,8 @@ func (g *Gateway) doNotify(ctx context.Context, jb journal.Job) error {
 		for _, c := range offered {
 			ids = append(ids, c.V)
 		}
-		if w := t.law.Waiting; w != nil {
-			ids = append(ids, "policy "+w.Digest.Short())
+		if t.law.Waiting != nil {
+			ids = append(ids, "policy")
 		}
 		if err == nil {
 			last, _, err = notes.Get(t.Tx, self)

@@ -15,7 +15,7 @@ func (p Policy) ask(l *law, d Decision) Decision {
 	g := *d.Gate
 	a := p.Ask.Of(g.Gate)
 	g.Who, g.Need, g.StepUp = p.who(g.Gate, a, l.At), max(1, a.Need), a.StepUp
-	g.Presence = a.counts()
+	g.Presence = a.Kinds()
 	g.Keys = p.keys(g.Who)
 	g.Until = until(l, WaitFor(g.Gate, a))
 	switch {

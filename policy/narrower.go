@@ -77,7 +77,7 @@ func (c *comparer) day(path, name string, old, next Date) {
 func (c *comparer) ask(w GateWord, old, next Ask) {
 	path, gate := "/ask/"+string(w), string(w)
 	c.set(Wider, path+"/who", old.Who, next.Who, func(s string) string { return gate + ": " + s + " may answer" })
-	c.set(Wider, path+"/presence", old.counts(), next.counts(), func(s string) string { return gate + ": an answer by " + s + " counts" })
+	c.set(Wider, path+"/presence", old.Kinds(), next.Kinds(), func(s string) string { return gate + ": an answer by " + s + " counts" })
 	was, is := max(1, old.Need), max(1, next.Need)
 	switch {
 	case is < was:
@@ -166,8 +166,8 @@ func orNone(n int64) *int64 {
 	return &n
 }
 
-// counts are the kinds of presence that count for a yes (G10).
-func (a Ask) counts() []string {
+// Kinds are the kinds of presence that count for a yes (G10).
+func (a Ask) Kinds() []string {
 	if len(a.Presence) == 0 {
 		return []string{"passkey", "device", "passphrase"}
 	}
@@ -184,7 +184,7 @@ func (p Policy) ChangedBy(presence string) bool {
 	case "passphrase":
 		return true
 	case "none":
-		return !slices.ContainsFunc(GateWords(), func(w GateWord) bool { return !slices.Contains(p.Ask.Of(w.Gate()).counts(), presence) })
+		return !slices.ContainsFunc(GateWords(), func(w GateWord) bool { return !slices.Contains(p.Ask.Of(w.Gate()).Kinds(), presence) })
 	}
 	return false
 }

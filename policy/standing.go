@@ -86,7 +86,7 @@ func (l *law) spend(k Consent) []Move {
 func (p Policy) usable(c Case) []Consent {
 	a := p.Ask.Of(manifest.ContractGate)
 	return slices.DeleteFunc(slices.Clone(c.Consents), func(k Consent) bool {
-		return k.Lasts == manifest.LastsStanding && (k.Grant == nil || a.StepUp || a.Need > 1 || !slices.Contains(a.counts(), k.Presence) ||
+		return k.Lasts == manifest.LastsStanding && (k.Grant == nil || a.StepUp || a.Need > 1 || !slices.Contains(a.Kinds(), k.Presence) ||
 			k.Grant.Agent != c.Caller || !c.Contact.Confirmed || c.Contact.Owner != k.Grant.Contact)
 	})
 }

@@ -50,7 +50,13 @@ func gateList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(as)+len(cs) == 0 {
+		law, err := local.Policy.Call(c.Context(), cl, gateway.None{})
+		if err != nil {
+			return err
+		}
+		if w := law.Waiting; w != nil {
+			a.print("      policy     policy.yaml permits more than what is in force: %s   sealbridge policy apply\n", tally(w.Difference))
+		} else if len(as)+len(cs) == 0 {
 			a.print("nothing waits for you\n")
 		}
 		for _, v := range as {

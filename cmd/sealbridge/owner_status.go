@@ -29,6 +29,9 @@ func statusCommand(a *app) *cobra.Command {
 		return query(a, c, local.Status, gateway.None{}, func(s gateway.Status) error {
 			a.print("%s   running since %s\n  waiting for you   %d   sealbridge gate list\n  open tasks        %d   sealbridge task list\n  contacts          %d\n  unacknowledged    %d\n",
 				s.Name, inLocal(s.Started), s.Waiting, s.Tasks, s.Contacts, s.Outgoing)
+			if s.PolicyWaits != "" {
+				a.print("  policy.yaml       permits more than what is in force: sealbridge policy diff\n")
+			}
 			return nil
 		})
 	}}
@@ -80,8 +83,8 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 	}
 	left := h.Certified().ExpiresAt.Time().Sub(a.now())
 	add("certificate", left > 14*24*time.Hour, "%d days left", int(left.Hours()/24))
-	_, perr := h.Policy()
-	add("policy", perr == nil, "%s", textOr(perr, "reads"))
+	ok, text := a.policyStands(ctx)
+	add("policy", ok, "%s", text)
 	nerr := notify.CheckAll(waysOf(h))
 	add("notify", nerr == nil, "%s", textOr(nerr, fmt.Sprintf("%s; try them: sealbridge notify test", plural(len(h.Config.Notify), "way"))))
 	if len(h.Config.Agents) > 0 {

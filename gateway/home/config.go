@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"sealbridge/manifest"
 	"sealbridge/policy"
@@ -199,7 +200,7 @@ func decodeYAML(path string, b []byte, into any) error {
 	}
 	err = yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(into)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return bad(err)
+		return bad(withPlace(b, into, err))
 	}
 	return nil
 }
@@ -222,47 +223,61 @@ func firstLine(err error) string {
 	return strings.TrimSpace(text)
 }
 
-// place turns the path of an error into a line of the file, where it can be found.
+// place turns the path of an error into line and column of the file, where it can be found.
 func place(path string, err error) error {
 	var e *spec.Error
 	if !errors.As(err, &e) {
 		return err
 	}
+	line, column := positionOf(path, e.Path)
 	c := *e
-	c.Path = path + ":" + LineOf(path, e.Path) + " " + e.Path
+	c.Path = fmt.Sprintf("%s:%d:%d %s", path, line, column, e.Path)
 	return &c
 }
 
-// LineOf is the line of a JSON pointer in a YAML file; "1" where it cannot be told.
+// LineOf is the line of a JSON pointer in a YAML file: of the nearest member
+// above it where it has none of its own; "1" where nothing can be told.
 func LineOf(path, pointer string) string {
+	line, _ := positionOf(path, pointer)
+	return fmt.Sprint(line)
+}
+
+func positionOf(path, pointer string) (line, column int) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return "1"
+		return 1, 1
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil || len(file.Docs) == 0 {
-		return "1"
+		return 1, 1
 	}
-	expr := "$"
-	for _, tok := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
-		if tok == "" {
-			break
+	tokens := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for ; len(tokens) > 0; tokens = tokens[:len(tokens)-1] {
+		if at := nodeAt(file, tokens); at != nil {
+			return at.Line, at.Column
 		}
-		if strings.Trim(tok, "0123456789") == "" {
+	}
+	return 1, 1
+}
+
+func nodeAt(file *ast.File, tokens []string) *token.Position {
+	expr := "$"
+	for _, tok := range tokens {
+		if tok != "" && strings.Trim(tok, "0123456789") == "" {
 			expr += "[" + tok + "]"
 		} else {
-			expr += "." + tok
+			expr += ".'" + strings.ReplaceAll(tok, "'", "") + "'"
 		}
 	}
 	p, err := yaml.PathString(expr)
 	if err != nil {
-		return "1"
+		return nil
 	}
 	n, err := p.FilterFile(file)
 	if err != nil || n == nil || n.GetToken() == nil {
-		return "1"
+		return nil
 	}
-	return fmt.Sprint(n.GetToken().Position.Line)
+	return n.GetToken().Position
 }
 
 func configText(n New) string {

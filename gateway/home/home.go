@@ -224,3 +224,31 @@ func writeNew(path string, b []byte) error {
 	}
 	return errors.Join(err, f.Close())
 }
+
+// PolicyPath is where a home keeps its policy.
+func PolicyPath(dir string) string { return filepath.Join(dir, policyName) }
+
+// SetPolicy puts the text of a file in the place of policy.yaml, if it still
+// says the policy with that digest.
+func SetPolicy(dir, from string, is signing.Digest) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return disk(err)
+	}
+	next := filepath.Join(dir, ".policy-new")
+	os.Remove(next)
+	if err := writeNew(next, text); err != nil {
+		return disk(err)
+	}
+	p, err := readPolicy(next)
+	if err != nil {
+		return err
+	}
+	if p.Digest() != is {
+		return spec.Refuse(spec.Conflict, from, "changed meanwhile; what you agreed to is in force")
+	}
+	if err := os.Rename(next, PolicyPath(dir)); err != nil {
+		return disk(err)
+	}
+	return nil
+}

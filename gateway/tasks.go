@@ -76,7 +76,8 @@ type Moment struct {
 	Seq    int64         `json:"seq"`
 	Kind   manifest.Kind `json:"kind"`
 	At     time.Time     `json:"at"`
-	Text   string        `json:"text,omitempty"` // the other side's words: data
+	Text   string        `json:"text,omitempty"` // the author's words: data
+	Note   string        `json:"note,omitempty"` // ours: what this gateway reads in the event
 	Digest string        `json:"digest"`
 }
 
@@ -245,7 +246,8 @@ func (t *turn) historyOf(row taskRow, v *TaskView) error {
 			continue
 		}
 		role, _ := row.Task.RoleOf(e.Author)
-		v.History = append(v.History, Moment{Author: role, Seq: e.Seq, Kind: e.Body.Fact.Kind(), At: e.At.Time(), Text: wordsOf(e.Body.Fact), Digest: s.Digest().String()})
+		v.History = append(v.History, Moment{Author: role, Seq: e.Seq, Kind: e.Body.Fact.Kind(), At: e.At.Time(), Text: wordsOf(e.Body.Fact),
+			Note: noteOf(e.Body.Fact, len(row.Task.Manifest().IO.InputArtifacts)), Digest: s.Digest().String()})
 	}
 	if d := row.Task.Delivery(); d != nil {
 		full, err := t.deliveryOf(row)

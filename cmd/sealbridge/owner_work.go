@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +14,6 @@ import (
 	"sealbridge/gateway/local"
 	"sealbridge/manifest"
 	"sealbridge/policy/audit"
-	"sealbridge/spec"
 )
 
 var (
@@ -42,9 +39,9 @@ gates: [contract, effect, delivery]
 `
 
 func proposeCommand(a *app) *cobra.Command {
-	var to, goal, dir, title, counter string
+	var to, goal, dir, title, counter, limit string
 	var inputs []string
-	var dry, wait, template bool
+	var dry, follow, template bool
 	c := &cobra.Command{
 		Use: "propose [FILE]", GroupID: "work", Short: "ask a contact's agent for work", Args: cobra.MaximumNArgs(1),
 		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run",
@@ -52,6 +49,13 @@ func proposeCommand(a *app) *cobra.Command {
 			if template {
 				a.print("%s", draftTemplate)
 				return nil
+			}
+			most, err := spanOf("--timeout", limit)
+			if err != nil {
+				return err
+			}
+			if !follow && (dir != "" || limit != "") {
+				return usage("-o and --timeout go with --wait")
 			}
 			var send func(*local.Client) (gateway.Proposed, error)
 			if counter != "" {
@@ -98,10 +102,19 @@ func proposeCommand(a *app) *cobra.Command {
 					a.note("waiting for you: sealbridge gate show %s", short(out.Ask))
 				}
 			}
-			if wait {
-				return a.waitFor(c.Context(), cl, out.Task, dir, 0)
+			if !follow {
+				return nil
 			}
-			return nil
+			o := wait{dir: dir, most: most}
+			if a.terminal() && a.live() {
+				o.decide = func(ask string) error {
+					if ask == out.Ask { // said yes or later to it above
+						return nil
+					}
+					return a.decideHere(c.Context(), h, cl, ask)
+				}
+			}
+			return a.waitFor(c.Context(), cl, out.Task, o)
 		},
 	}
 	f := c.Flags()
@@ -111,7 +124,8 @@ func proposeCommand(a *app) *cobra.Command {
 	f.StringVar(&title, "title", "", "a title; the goal's first line where absent")
 	f.StringArrayVar(&inputs, "input", nil, "a file that goes along; may be repeated")
 	f.BoolVar(&dry, "dry-run", false, "show the contract, send nothing")
-	f.BoolVar(&wait, "wait", false, "wait for the end; the exit code is the outcome")
+	f.BoolVar(&follow, "wait", false, "wait for the end; exit 0 completed, 1 another end, 5 not yet")
+	f.StringVar(&limit, "timeout", "", "with --wait: stop waiting after this; exit 5, and the task goes on")
 	f.StringVarP(&dir, "out", "o", "", "with --wait: a new folder for the result")
 	f.BoolVar(&template, "template", false, "print a draft to start from")
 	return c
@@ -234,85 +248,6 @@ func (a *app) showTask(t gateway.TaskView) error {
 		a.print("  in recovery: %s\n", t.Recovery)
 	}
 	return nil
-}
-
-func moment(t gateway.TaskView, m gateway.Moment) string {
-	who := t.With
-	if m.Author == t.Role {
-		who = "you"
-	}
-	text := ""
-	if m.Text != "" {
-		text = "   ┆ " + m.Text
-	}
-	return fmt.Sprintf("  %s  %-8s %-10s%s", m.At.Local().Format("15:04:05"), who, m.Kind, text)
-}
-
-func taskWatch(a *app) *cobra.Command {
-	var limit string
-	c := &cobra.Command{Use: "watch TASK", Short: "follow a task to its end", Example: "  sealbridge task watch QW7F", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		_, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		var most time.Duration
-		if limit != "" {
-			if most, err = manifest.ParseSpan(limit); err != nil {
-				return spec.At("--timeout", err)
-			}
-		}
-		return a.waitFor(c.Context(), cl, args[0], "", most)
-	}}
-	c.Flags().StringVar(&limit, "timeout", "", "stop waiting after this; exit 5")
-	return c
-}
-
-// waitFor follows a task: one line an event (NDJSON with --json); exit 0 completed, 1 another end, 5 not yet.
-func (a *app) waitFor(ctx context.Context, cl *local.Client, task, dir string, most time.Duration) error {
-	if most > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most)
-		defer cancel()
-	}
-	in := gateway.Since{Task: task}
-	shown, waiting := 0, ""
-	for {
-		ch, err := local.Watch.Call(ctx, cl, in)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ended(exitNotYet)
-			}
-			return err
-		}
-		in.After = ch.Seq
-		for _, m := range ch.Task.History[shown:] {
-			if a.json {
-				if err := a.emit(m); err != nil {
-					return err
-				}
-			} else {
-				a.print("%s\n", moment(ch.Task, m))
-			}
-		}
-		shown = len(ch.Task.History)
-		if w := waits(ch.Task); w != waiting && !a.json {
-			if waiting = w; w != "" {
-				a.print("%s%s\n", strings.ToUpper(ch.Task.State), w)
-			}
-		}
-		switch {
-		case ch.Task.Outcome == "":
-			continue
-		case ch.Task.Outcome != "completed":
-			return ended(exitNo)
-		case ch.Task.Role == manifest.Requester && !ch.Task.Released:
-			continue
-		}
-		if dir != "" {
-			return a.fetchResult(ctx, cl, task, dir)
-		}
-		return nil
-	}
 }
 
 func taskCancel(a *app) *cobra.Command {

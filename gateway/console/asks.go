@@ -22,6 +22,8 @@ type card struct {
 	ID        string
 	State     string // open, allowed, denied, expired, withdrawn
 	Task      string
+	Title     string          // of the task, in the requester's words
+	Of        string          // the same, on a page whose quotes do not have it
 	New       []approval.Line // what a yes newly permits, and what is checked
 	Cannot    []approval.Line
 	Confirmed bool
@@ -47,7 +49,7 @@ func (f file) Brief() string {
 }
 
 func (s *Server) card(v *visit, a gateway.AskView) card {
-	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Confirmed: a.Ask.From.Confirmed,
+	c := card{Sheet: a.Ask.Sheet(s.Now(), s.Zone), ID: a.Ask.AskID.String(), State: a.State, Task: a.Task, Title: a.Ask.Title(), Confirmed: a.Ask.From.Confirmed,
 		Closed: s.clock(a.Closed), Why: manifest.Display(a.Why, 1000), Token: v.session.token}
 	if a.Ask.Need > 1 {
 		c.Votes = fmt.Sprintf("%d of %d people have said yes; one no is enough", a.Votes, a.Ask.Need)
@@ -95,6 +97,9 @@ func (s *Server) list(v *visit, settled bool) error {
 			l.Cards = append(l.Cards, s.card(v, a))
 		}
 	}
+	if err := s.titles(v, l.Cards); err != nil {
+		return err
+	}
 	if settled {
 		if l.Stand, err = s.standings(v); err != nil {
 			return err
@@ -114,6 +119,24 @@ func (s *Server) list(v *visit, settled bool) error {
 		l.Other = append(l.Other, taskLine{TaskView: t, Command: takeUp(t)})
 	}
 	return s.render(v, http.StatusOK, "waiting", "waiting", "Waiting for you", l)
+}
+
+// titles fills in which task an ask is about where it does not say so itself: a delivery's.
+func (s *Server) titles(v *visit, cards []card) error {
+	if !slices.ContainsFunc(cards, func(c card) bool { return c.Title == "" }) {
+		return nil
+	}
+	ts, err := s.Gateway.Tasks(v.Context(), owner, gateway.None{})
+	of := map[string]string{}
+	for _, t := range ts {
+		of[t.TaskID] = t.Title
+	}
+	for i := range cards {
+		if cards[i].Title == "" {
+			cards[i].Title = of[cards[i].Task]
+		}
+	}
+	return err
 }
 
 const maxCards = 200 // of a list; the rest is counted, and has its place on the page of its task
@@ -140,6 +163,12 @@ func (s *Server) askPage(v *visit, status int, a gateway.AskView, said string) e
 	}
 	c.Allow, c.Terms = allow, termsOf(a.Ask, v.PostFormValue)
 	c.delivery(a.Ask)
+	if one := []card{c}; c.Title == "" {
+		if err := s.titles(v, one); err != nil {
+			return err
+		}
+		c.Of = one[0].Title
+	}
 	return s.render(v, status, "ask", "waiting", c.Question, struct {
 		Card card
 		Said string

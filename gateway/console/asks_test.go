@@ -125,7 +125,7 @@ func (o *owner) browserWith() func(path string) string {
 
 func TestADeliveryIsOpenedInQuarantineByThePerson(t *testing.T) { // G14, A8
 	ann, ben := owners(t)
-	ann.propose("Count", "Count the lines")
+	ann.propose("Sales of <i>November</i>", "Count the lines")
 	ann.allow(manifest.ContractGate)
 	ben.allow(manifest.ContractGate)
 	ask := ann.asked(manifest.DeliveryGate)
@@ -133,7 +133,7 @@ func TestADeliveryIsOpenedInQuarantineByThePerson(t *testing.T) { // G14, A8
 	b := ann.loggedIn()
 	at := "/asks/" + ask.AskID.String()
 	_, page := b.get(at)
-	for _, want := range []string{"Look before you answer", "page.html", "count.csv", "counted &lt;b&gt;all&lt;/b&gt;", "&lt;img src=x"} {
+	for _, want := range []string{"Look before you answer", "Sales of &lt;i&gt;November", "page.html", "count.csv", "counted &lt;b&gt;all&lt;/b&gt;", "&lt;img src=x"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}

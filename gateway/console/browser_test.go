@@ -19,6 +19,7 @@ import (
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
+	"sealbridge/signing/passkey/passkeytest"
 )
 
 // shots is where the pictures of the pages go; without it they are taken and dropped.
@@ -298,6 +299,7 @@ func TestInABrowserPagesFit(t *testing.T) {
 	ann.propose("Count the lines of last month’s sales", "Count the lines of sales.csv\u202e and say how many there are, one line a region.")
 	ann.allow(manifest.ContractGate)
 	contract := ben.asked(manifest.ContractGate)
+	ben.certify(ben.loggedIn().register(passkeytest.New(7, "localhost", ben.s.Origin())))
 	for _, at := range []struct {
 		name string
 		o    *owner
@@ -316,6 +318,11 @@ func TestInABrowserPagesFit(t *testing.T) {
 			w.run(chromedp.EmulateViewport(look.width, 700))
 			over := get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 200))`))
 			shot := get(w, chromedp.FullScreenshot(100))
+			if strings.HasPrefix(at.name, "ask-") {
+				if no, yes := w.box("deny"), w.box("to-allow"); no != yes {
+					t.Errorf("%s %s: deny is %v and allow %v", at.name, look.name, no, yes)
+				}
+			}
 			if len(over) > 0 {
 				t.Errorf("%s %s is wider than its window: %q", at.name, look.name, over)
 			}

@@ -43,6 +43,7 @@ type side struct {
 	journal *journal.Journal
 	rules   gateway.Rules
 	teller  gateway.Notifier // set before a restart
+	clock   func() time.Time // set before a restart; nil: the real one
 	reach   func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 
@@ -97,7 +98,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: time.Now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: s.now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -109,6 +110,13 @@ func (s *side) start() {
 		j.Close()
 		files.Close()
 	}
+}
+
+func (s *side) now() time.Time {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return time.Now()
 }
 
 func (s *side) restart() { s.stop(); s.start() }
@@ -221,8 +229,8 @@ func (s *side) ask(gate manifest.Gate) gateway.AskView {
 }
 
 func (s *side) answer(a gateway.AskView, verdict string) (gateway.Decided, error) {
-	d := approval.Decide(a.Ask, verdict, "passphrase", time.Now())
-	v, err := manifest.Sign(&d, s.owner(), time.Now())
+	d := approval.Decide(a.Ask, verdict, "passphrase", s.now())
+	v, err := manifest.Sign(&d, s.owner(), s.now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

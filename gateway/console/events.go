@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,13 +33,16 @@ func (s *Server) events(v *visit) error {
 	if err := out.SetReadDeadline(time.Time{}); err != nil { // the server's is for requests
 		return err
 	}
-	for shown := after; s.Now().Before(v.session.until); {
-		word, at := "quiet", int64(news.Seq)
-		if at != shown {
-			word, shown = "moved", at
+	for shown, said := after, ": live\n\n"; s.Now().Before(v.session.until); said = "event: quiet\ndata:\n\n" {
+		if at := int64(news.Seq); at != shown {
+			shown, said = at, fmt.Sprintf("event: moved\nid: %d\ndata: %d\n\n", at, at)
 		}
-		if _, err := fmt.Fprintf(v.w, "event: %s\nid: %d\ndata: %d\n\n", word, at, at); err != nil || out.Flush() != nil {
+		if _, err := io.WriteString(v.w, said); err != nil || out.Flush() != nil {
 			return nil
+		}
+		select {
+		case <-v.Context().Done():
+		case <-time.After(eventsEvery):
 		}
 		if news, err = s.Gateway.Watch(v.Context(), owner, gateway.Since{After: news.Seq}); err != nil || v.Context().Err() != nil {
 			return nil // the page went away, or the gateway stops
@@ -46,3 +50,6 @@ func (s *Server) events(v *visit) error {
 	}
 	return nil
 }
+
+// eventsEvery is how often a page hears at most that something was written.
+const eventsEvery = 250 * time.Millisecond

@@ -62,8 +62,12 @@ function listen() {
 // A browser has six connections for one host: a page that nobody sees keeps none.
 function stop() { if (stream) { stream.close(); stream = null; } }
 
-let waiting = 0;
-function later() { clearTimeout(waiting); waiting = setTimeout(refresh, 120); }
+// later asks soon, and at most once a second however much is written.
+let waiting = 0, last = 0;
+function later() {
+  if (waiting) return;
+  waiting = setTimeout(() => { waiting = 0; last = Date.now(); refresh(); }, Math.max(100, last + 1000 - Date.now()));
+}
 
 document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); else { refresh(); listen(); } });
 window.addEventListener("pagehide", stop);

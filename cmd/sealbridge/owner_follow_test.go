@@ -96,4 +96,28 @@ func TestTheExitCodeOfAWatchIsTheOutcome(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(dir, "count.csv")); err != nil || string(b) != "lines,3\n" {
 		t.Errorf("%q, %v", b, err)
 	}
+
+	id := strings.TrimSpace(strings.SplitN(r.out, "\n", 2)[0])
+	page := filepath.Join(t.TempDir(), "receipt.html")
+	if code, out, errs := of(ann, "receipt", id); code != exitDone || !strings.Contains(out, "Ann asked Ben") || !strings.Contains(out, "accepted and released to Ann") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := of(ann, "receipt", id, "-o", page); code != exitDone || !strings.Contains(out, page) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	b, err := os.ReadFile(page)
+	if code, out, _ := of(ann, "receipt", id[len(id)-4:], "--html"); err != nil || code != exitDone || out != string(b) || !strings.HasPrefix(out, "<!doctype html>") {
+		t.Errorf("exit %d, %v: a page on stdout is another one than in a file", code, err)
+	}
+
+	// The same task in another system's words is for whoever does the work, and not before it is accepted (G13).
+	if code, out, _ := of(ben, "export", id, "--as", "prickle-packet"); code != exitDone || !strings.Contains(out, `"context":"manifest sha256:`) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, _, errs := of(ann, "export", id, "--as", "prickle-packet"); code != exitNo || !strings.Contains(errs, "not-permitted") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if code, _, errs := of(ben, "export", id, "--as", "chips-task"); code != exitNo || !strings.Contains(errs, "no table of a Chips workspace") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 }

@@ -311,28 +311,46 @@ func (a *app) fetchResult(ctx context.Context, cl *local.Client, task, dir strin
 }
 
 func receiptCommand(a *app) *cobra.Command {
-	return &cobra.Command{Use: "receipt TASK", GroupID: "work", Short: "print what was asked, got, used and decided", Example: "  sealbridge receipt QW7F", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		h, cl, err := a.client()
-		if err != nil {
-			return err
-		}
-		b, err := local.Export.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
-		if err != nil {
-			return err
-		}
-		trust, err := a.knownTo(c.Context(), h, cl)
-		if err != nil {
-			return err
-		}
-		rep, err := audit.Verify(strings.NewReader(b.Text), audit.Options{Trust: trust})
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.emit(rep)
-		}
-		return audit.ReceiptText(rep, a.out)
-	}}
+	var file string
+	var page bool
+	c := &cobra.Command{Use: "receipt TASK", GroupID: "work", Short: "print what was asked, got, used and decided", Args: cobra.ExactArgs(1),
+		Example: "  sealbridge receipt QW7F\n  sealbridge receipt QW7F -o receipt.html",
+		RunE: func(c *cobra.Command, args []string) error {
+			h, cl, err := a.client()
+			if err != nil {
+				return err
+			}
+			b, err := local.Export.Call(c.Context(), cl, gateway.Ref{Task: args[0]})
+			if err != nil {
+				return err
+			}
+			trust, err := a.knownTo(c.Context(), h, cl)
+			if err != nil {
+				return err
+			}
+			rep, err := audit.Verify(strings.NewReader(b.Text), audit.Options{Trust: trust})
+			if err != nil {
+				return err
+			}
+			write := audit.ReceiptText
+			if page || strings.EqualFold(filepath.Ext(file), ".html") {
+				write = audit.ReceiptHTML
+			}
+			switch {
+			case file != "" && file != "-":
+				var text strings.Builder
+				if err := write(rep, &text); err != nil {
+					return err
+				}
+				return a.written(text.String(), file)
+			case a.json:
+				return a.emit(rep)
+			}
+			return write(rep, a.out)
+		}}
+	c.Flags().StringVarP(&file, "out", "o", "", "a file; one that ends in .html is a page to print")
+	c.Flags().BoolVar(&page, "html", false, "a page to print, without scripts")
+	return c
 }
 
 func exportCommand(a *app) *cobra.Command {

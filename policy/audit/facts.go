@@ -18,7 +18,7 @@ func (a *audit) facts() {
 	if a.task.IsZero() {
 		return
 	}
-	f.Limits, f.Used = a.task.Limits(), a.task.Usage()
+	f.First, f.Limits, f.Used = f.Limits, a.task.Limits(), a.task.Usage()
 	if t := a.task.Accepted(); t != nil {
 		f.Isolation, f.Model = &t.Isolation, t.Model
 	}

@@ -41,11 +41,15 @@ section{border-top:1px solid #bbb}
 // HTML writes pages as one printable document without scripts. The same pages
 // and origin give the same bytes.
 func HTML(o Origin, pages []*Page, w io.Writer) error {
+	return printed("Sealbridge report", append(pages[:len(pages):len(pages)], o.page()), w)
+}
+
+func printed(title string, pages []*Page, w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
 	b.WriteString("<meta http-equiv=\"Content-Security-Policy\" content=\"" + policyOfPage + "\">\n")
-	b.WriteString("<meta name=\"viewport\" content=\"width=device-width\">\n<title>Sealbridge report</title>\n<style>\n" + styleOfPage + "</style>\n</head>\n<body>\n<h1>Sealbridge report</h1>\n")
-	for _, p := range append(pages[:len(pages):len(pages)], o.page()) {
+	b.WriteString("<meta name=\"viewport\" content=\"width=device-width\">\n<title>" + title + "</title>\n<style>\n" + styleOfPage + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n")
+	for _, p := range pages {
 		b.WriteString("<section>\n")
 		p.html(&b)
 		b.WriteString("</section>\n")

@@ -111,7 +111,8 @@ type Facts struct {
 	Deliveries []Delivery             `json:"deliveries"`
 	Checks     []manifest.CheckResult `json:"checks"` // of the last report
 	Verdict    string                 `json:"verdict,omitempty"`
-	Limits     manifest.Meters        `json:"limits"`
+	First      manifest.Meters        `json:"first"`  // limits of the manifest
+	Limits     manifest.Meters        `json:"limits"` // in force
 	Used       *manifest.Usage        `json:"used"`
 	CostBearer string                 `json:"costBearer,omitempty"`
 	Isolation  *manifest.Isolation    `json:"isolation"`

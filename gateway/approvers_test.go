@@ -164,6 +164,9 @@ func TestAPasskeysYesIsTakenAndProven(t *testing.T) { // G10
 	}
 	ann.allow(manifest.DeliveryGate)
 	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	if h := ann.state(p.Task).History; strings.Contains(h[0].Note, "proven") || !strings.HasPrefix(h[1].Note, "passkey, proven;") {
+		t.Errorf("the history says %+v", h[:2])
+	}
 	for _, s := range []*side{ann, ben} {
 		s.until("acknowledged", func() bool {
 			st, err := s.g.Status(ctx, gateway.Owner, gateway.None{})

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"sealbridge/manifest"
+	"sealbridge/policy/approval"
 )
 
 // noteOf is what our own gateway reads in an event, in our words: how present a
-// person was (claimed), how the work is boxed and on whose word, how many files.
+// person was (claimed, unless it says proven), how the work is boxed and on whose word, how many files.
 func noteOf(f manifest.Fact, files int) string {
 	note := presenceOf(f)
 	add := func(format string, args ...any) {
@@ -55,6 +56,9 @@ func presenceOf(f manifest.Fact) string {
 	text, _ := m.Text()
 	if text == "none" {
 		return "nobody asked for a key"
+	}
+	if s, err := manifest.OpenValue(*d, nil); err == nil && approval.Proven(s) {
+		text += ", proven" // what is not said so is claimed
 	}
 	return manifest.Display(text, 64)
 }

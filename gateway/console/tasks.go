@@ -86,6 +86,7 @@ type moment struct {
 	Mine             bool
 	Who, Time        string
 	Kind, Text, More string
+	Note             string // ours
 }
 
 // meter is one bar: shares of a hundred.
@@ -136,7 +137,7 @@ func (p *taskPage) add(t gateway.TaskView, m gateway.Moment, at time.Time) {
 		p.Days = append(p.Days, day{Date: date})
 	}
 	d := &p.Days[len(p.Days)-1]
-	one := moment{Mine: m.Author == t.Role, Who: t.With, Time: at.Format("15:04:05"), Kind: string(m.Kind), Text: m.Text, More: m.Digest}
+	one := moment{Mine: m.Author == t.Role, Who: t.With, Time: at.Format("15:04:05"), Kind: string(m.Kind), Text: m.Text, Note: m.Note, More: m.Digest}
 	if one.Mine {
 		one.Who = "you"
 	}

@@ -45,9 +45,6 @@ func (g *Gateway) maySend(ctx context.Context, by Caller, to string) (func(path 
 		return nil
 	})
 	return func(path string) error {
-		if !filepath.IsAbs(path) {
-			return spec.Refuse(spec.Malformed, "/file", "an absolute path: the gateway does not know your folder")
-		}
 		if !out.Sends(filepath.ToSlash(filepath.Clean(path))) {
 			return spec.Refuse(spec.PolicyDenied, "/file", "K3: may_send of the owner's policy does not list this path; a person can send it with the command propose")
 		}

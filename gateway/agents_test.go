@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +64,7 @@ func TestAnAgentSendsOnlyWhatMaySendLists(t *testing.T) { // K3
 	ctx := context.Background()
 	answers := map[string]string{}
 	for what, path := range map[string]string{"a file elsewhere": secret, "no file elsewhere": filepath.Join(filepath.Dir(secret), "nothing"), "a link out": link,
-		"a way out": dir + "/../" + filepath.Base(filepath.Dir(secret)) + "/id_ed25519", "a hidden file": filepath.Join(dir, ".ssh", "key"), "a relative path": "sales.csv"} {
+		"a way out": dir + "/../" + filepath.Base(filepath.Dir(secret)) + "/id_ed25519", "a hidden file": filepath.Join(dir, ".ssh", "key"), "no file here": filepath.Join(dir, ".nothing"), "a relative path": "sales.csv"} {
 		_, err := ann.g.Propose(ctx, claude, draft(path))
 		if r := spec.ReasonOf(err); r != spec.PolicyDenied && (what != "a relative path" || r != spec.Malformed) {
 			t.Errorf("%s: %v, want policy-denied", what, err)
@@ -253,5 +255,38 @@ func TestAnAgentWishesForAContactAndMakesNone(t *testing.T) { // K2
 	}
 	if cs, err := ann.g.Contacts(ctx, gateway.Owner, gateway.None{}); err != nil || len(cs) != 1 {
 		t.Errorf("a wish made a contact: %+v, %v", cs, err)
+	}
+}
+
+// askedByAgents are the questions of the agents' door. Whatever else takes a
+// caller refuses one that is an agent: a new method is on one side or the other.
+var askedByAgents = strings.Fields(`AgentTask Approval Askables Cancel Contacts Inbox Mentions MyTasks Place Propose ReadResult
+	RequestApproval RequestContact Result Status Task Tasks VerifyEvidence Watch`)
+
+func TestEveryMethodThatIsNotTheAgentsRefusesThem(t *testing.T) { // G9
+	ann, _ := pair(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	walked := map[string]bool{}
+	g := reflect.ValueOf(ann.g)
+	for i := range g.NumMethod() {
+		name, m := g.Type().Method(i).Name, g.Method(i)
+		if m.Type().NumIn() != 3 || m.Type().In(1) != reflect.TypeFor[gateway.Caller]() {
+			continue
+		}
+		walked[name] = true
+		if slices.Contains(askedByAgents, name) {
+			continue
+		}
+		out := m.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(claude), reflect.Zero(m.Type().In(2))})
+		err, _ := out[len(out)-1].Interface().(error)
+		if spec.ReasonOf(err) != spec.NotPermitted {
+			t.Errorf("%s answers an agent: %v, want not-permitted", name, err)
+		}
+	}
+	for _, must := range append(slices.Clone(askedByAgents), "DecideGate", "ChangeContact", "AddInvite", "AddContact", "Export", "Quarantined", "Asks", "Login", "Wishes") {
+		if !walked[must] {
+			t.Errorf("%s was not walked", must)
+		}
 	}
 }

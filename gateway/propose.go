@@ -143,12 +143,13 @@ func (g *Gateway) importInputs(ctx context.Context, by Caller, in Proposal) (ref
 		if name == "" {
 			name = filepath.Base(in.File)
 		}
-		if may != nil {
-			if err := may(in.File); err != nil { // the same answer whether or not there is such a file
-				return nil, nil, spec.At("/inputs/"+itoa(i), err)
-			}
+		if by != Owner && !filepath.IsAbs(in.File) {
+			return nil, nil, spec.Refuse(spec.Malformed, "/inputs/"+itoa(i)+"/file", "an absolute path: the gateway does not know your folder")
 		}
 		ref, resolved, err := g.Files.Import(ctx, artifact.Import{Path: in.File, Name: name, May: may})
+		if may != nil && spec.ReasonOf(err) == spec.NotFound { // the same answer whether or not there is such a file
+			err = errors.Join(may(in.File), err)
+		}
 		if err != nil {
 			return nil, nil, spec.At("/inputs/"+itoa(i), err)
 		}

@@ -15,7 +15,7 @@ type Import struct {
 	Path   string                      // links are resolved (K3)
 	Name   string                      // of M3; empty: the last part of the path
 	Hidden bool                        // policy lets hidden files go; without it never (K3)
-	May    func(resolved string) error // asked before the file is opened; nil: it may
+	May    func(resolved string) error // asked before anything else about the file is said; nil: it may
 }
 
 // Import copies a regular file into the store and measures it. Who decides that
@@ -30,13 +30,13 @@ func (s *Store) Import(ctx context.Context, in Import) (ref manifest.ArtifactRef
 	if err != nil {
 		return manifest.ArtifactRef{}, "", err
 	}
-	if !in.Hidden && (hidden(resolved) || hidden(filepath.Base(in.Path))) {
-		return manifest.ArtifactRef{}, resolved, spec.Refuse(spec.PolicyDenied, "/path", "K3: hidden files do not leave")
-	}
 	if in.May != nil {
 		if err := in.May(resolved); err != nil {
 			return manifest.ArtifactRef{}, resolved, err
 		}
+	}
+	if !in.Hidden && (hidden(resolved) || hidden(filepath.Base(in.Path))) {
+		return manifest.ArtifactRef{}, resolved, spec.Refuse(spec.PolicyDenied, "/path", "K3: hidden files do not leave")
 	}
 	f, err := openRegular(resolved)
 	if err != nil {

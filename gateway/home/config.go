@@ -116,7 +116,7 @@ func readPolicy(path string) (policy.Policy, error) {
 // ReadPolicy reads any policy file as policy.yaml is read.
 func ReadPolicy(path string) (policy.Policy, error) { return readPolicy(path) }
 
-// atHome puts the owner's home folder for ~ in what may be sent.
+// atHome puts the owner's home folder for ~ in what may be sent, free of links as paths are compared.
 func atHome(p policy.Policy) error {
 	for _, o := range p.Outgoing {
 		for k, glob := range o.MaySend {
@@ -127,6 +127,9 @@ func atHome(p policy.Policy) error {
 			dir, err := os.UserHomeDir()
 			if err != nil {
 				return &spec.Error{Reason: spec.Unavailable, Limit: "no home folder for ~", Err: err}
+			}
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				dir = real
 			}
 			o.MaySend[k] = strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + rest
 		}

@@ -203,3 +203,34 @@ func TestMaySendKnowsTheHomeFolder(t *testing.T) {
 		t.Errorf("may_send = %v, %v", p.Outgoing[0].MaySend, err)
 	}
 }
+
+func TestMaySendTakesTheUsersFolder(t *testing.T) { // K3
+	real, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(real, "user")
+	if err := os.Symlink(filepath.Join(real, "ann"), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(real, "ann"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", link)
+	h, err := Create(filepath.Join(t.TempDir(), "h"), New{Name: "Ann", Relay: manifest.RelayRef{Endpoint: "ws://127.0.0.1:1", Did: signing.NewKey([32]byte{1}).DID()}, Chance: rand.Reader, At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(h.Dir, policyName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "may_send: []", "may_send: [~/shared/**]", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Policy()
+	if out := p.OutboundTo("claude", "Ben"); err != nil || !out.Sends(filepath.ToSlash(real)+"/ann/shared/x") || out.Sends(filepath.ToSlash(link)+"/shared/x") {
+		t.Errorf("%v, %v", p.Outgoing, err)
+	}
+}

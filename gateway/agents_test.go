@@ -260,8 +260,8 @@ func TestAnAgentWishesForAContactAndMakesNone(t *testing.T) { // K2
 
 // askedByAgents are the questions of the agents' door. Whatever else takes a
 // caller refuses one that is an agent: a new method is on one side or the other.
-var askedByAgents = strings.Fields(`AgentTask Approval Askables Cancel Contacts Inbox Mentions MyTasks Place Propose ReadResult
-	RequestApproval RequestContact Result Status Task Tasks VerifyEvidence Watch`)
+var askedByAgents = strings.Fields(`AgentTask AnswerOffer Approval Askables Cancel Checkpoint Contacts Counters GiveUp Inbox Mentions MyTasks Place Propose
+	ReadInput ReadResult RequestApproval RequestContact Result ReturnResult StartWork Status TakeUpCounter Task Tasks VerifyEvidence Watch`)
 
 func TestEveryMethodThatIsNotTheAgentsRefusesThem(t *testing.T) { // G9
 	ann, _ := pair(t)

@@ -61,6 +61,7 @@ type Secrets interface {
 
 // Agent is one agent program that works for others.
 type Agent struct {
+	Session  bool // it comes by the agents' door and works in its owner's session: nothing is run here
 	Command  []string
 	ReadOnly []string
 	Model    string // own or none

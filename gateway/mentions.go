@@ -5,10 +5,12 @@ import (
 	"errors"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"sealbridge/gateway/journal"
 	"sealbridge/manifest"
+	"sealbridge/policy"
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
@@ -34,8 +36,11 @@ type AgentTask struct {
 	Used       *manifest.Meters // as the worker states it; nil before it said so
 	Checkpoint string           // the worker's newest
 	Delivery   *AgentDelivery
-	Reason     string // why it ended, or came back
-	ByPerson   bool   // our owner decided on the delivery
+	Reason     string        // why it ended, or came back
+	Ready      bool          // the input files are here
+	Running    bool          // its agent has started, and working time counts
+	Left       time.Duration // of the working time, while it runs
+	ByPerson   bool          // our owner decided on the delivery
 }
 
 // AgentDelivery is the newest delivery: its content only once it was released.
@@ -86,6 +91,13 @@ func (t *turn) agentTask(row taskRow) (v AgentTask, err error) {
 	v.Type, v.Limits = m.Task.TaskType, m.Budget.Limits()
 	if !row.Task.IsZero() {
 		v.Limits = row.Task.Limits()
+	}
+	v.Ready, v.Running = fetched(row, m.IO.InputArtifacts), !row.RunAt.IsZero()
+	if row.Session && v.Running {
+		if l, err := t.ledger(t.meterAccounts(row.Key)); err == nil {
+			held := l.Of(policy.MeterOf(row.Key, policy.WallClockSeconds)).Holds[runHold(row.Runs)]
+			v.Left = max(0, min(row.RunAt.Add(time.Duration(held)*time.Second).Sub(t.now), row.Task.Deadline().Sub(t.now)))
+		}
 	}
 	if u := row.Task.Usage(); u != nil {
 		v.Used = &u.Meters
@@ -148,7 +160,7 @@ func (g *Gateway) MyTasks(ctx context.Context, by Caller, in MyTasks) (out []Tas
 		if err != nil {
 			return err
 		}
-		sort.Slice(keys, func(i, k int) bool { return keys[i] > keys[k] }) // our ids are ULIDs: by time
+		sort.Slice(keys, func(i, k int) bool { return idOf(keys[i]) > idOf(keys[k]) }) // our ids are ULIDs: by time
 		for _, key := range keys {
 			row, err := t.row(key)
 			if err != nil {
@@ -171,6 +183,9 @@ func (g *Gateway) MyTasks(ctx context.Context, by Caller, in MyTasks) (out []Tas
 	})
 	return out, more, err
 }
+
+// idOf is the task's part of a key.
+func idOf(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
 func (t *turn) mine(by Caller, ended bool) (keys []string, err error) {
 	groups := []string{by.Agent + "/" + groupOpen}
@@ -382,11 +397,16 @@ func (g *Gateway) ReadResult(ctx context.Context, by Caller, in FileRef) (out Fi
 	if err != nil {
 		return out, err
 	}
-	i := slices.IndexFunc(d.Artifacts, func(a manifest.ArtifactRef) bool { return a.Name == in.Name })
+	return g.readPart(d.Artifacts, in)
+}
+
+// readPart reads a part of one of some files of the store.
+func (g *Gateway) readPart(refs []manifest.ArtifactRef, in FileRef) (out FilePart, err error) {
+	i := slices.IndexFunc(refs, func(a manifest.ArtifactRef) bool { return a.Name == in.Name })
 	if i < 0 {
-		return out, spec.Refuse(spec.NotFound, "/file", "the result has no file of this name")
+		return out, spec.Refuse(spec.NotFound, "/file", "there is no file of this name")
 	}
-	out.ArtifactRef, out.Offset = d.Artifacts[i], in.Offset
+	out.ArtifactRef, out.Offset = refs[i], in.Offset
 	if in.Offset < 0 || in.Offset > out.SizeBytes || in.Limit < 1 {
 		return out, spec.Refuse(spec.Malformed, "/offset", "within the file")
 	}

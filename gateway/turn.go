@@ -70,6 +70,8 @@ type taskRow struct {
 	Counter       *jcs.Value         `json:"counter,omitempty"`  // what the worker would accept instead, as its no carried it (G7)
 	Answered      string             `json:"answered,omitempty"` // the task in which we took the counter-proposal up
 	Here          map[string]bool    `json:"here"`               // digests of theirs that arrived and were checked
+	Session       bool               `json:"session,omitempty"`  // the agent comes by itself: nothing is run
+	Told          manifest.Meters    `json:"told,omitzero"`      // tokens that it claims for the run under way
 	Runs          int64              `json:"runs"`
 	RunAt         time.Time          `json:"runAt"` // when the run under way began
 	Report        *manifest.Report   `json:"report"`
@@ -203,7 +205,7 @@ func (t *turn) putRow(row taskRow) error {
 	if row.done(t.now) {
 		group = groupEnded
 	}
-	if row.Role == manifest.Requester && row.Agent != "" {
+	if row.Role == manifest.Requester && row.Agent != "" || row.Session {
 		if err := mine.Put(t.Tx, row.Key.String(), row.Agent+"/"+group, struct{}{}); err != nil {
 			return err
 		}

@@ -50,11 +50,17 @@ func (t *turn) next(row taskRow) (kinds []string) {
 		case row.Task.State() == task.Proposed:
 			return []string{jobAccept}
 		case row.Task.State() == task.Accepted:
-			if fetched(row, row.Task.Manifest().IO.InputArtifacts) {
-				return []string{jobStart}
+			if !fetched(row, row.Task.Manifest().IO.InputArtifacts) {
+				return []string{jobFetch}
 			}
-			return []string{jobFetch}
+			if row.Session { // its agent starts when it comes
+				return nil
+			}
+			return []string{jobStart}
 		case row.Task.State() == task.Working:
+			if row.Session {
+				return nil
+			}
 			return []string{jobRun}
 		case row.Task.State() == task.Delivered:
 			return []string{jobUpload}
@@ -142,11 +148,19 @@ func (t *turn) acceptance(row taskRow) (manifest.Fact, error) {
 	if !ok {
 		return nil, spec.Refuse(spec.PolicyDenied, "", "no agent works for others: sealbridge agent add")
 	}
-	a := manifest.Accepted{Signature: b, Isolation: t.isolation(), Model: "none", Providers: []string{}}
+	a := manifest.Accepted{Signature: b, Isolation: t.isolationOf(agent), Model: "none", Providers: []string{}}
 	if agent.Model == "own" {
 		a.Model = "own"
 	}
 	return a, nil
+}
+
+// isolationOf: an agent in its owner's session is in no box of ours (X6).
+func (t *turn) isolationOf(a Agent) manifest.Isolation {
+	if a.Session {
+		return manifest.Isolation{Level: "subprocess_restricted", Enforced: "claimed"}
+	}
+	return t.isolation()
 }
 
 func (t *turn) isolation() manifest.Isolation {

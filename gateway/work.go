@@ -26,6 +26,7 @@ func (t *turn) accept(key string) error {
 		return err
 	}
 	row.Agent = t.worker(row)
+	row.Session = t.rules.Agents[row.Agent].Session
 	fact, err := t.acceptance(row)
 	if err == nil {
 		_, err = t.say(&row, fact)
@@ -59,7 +60,10 @@ func (t *turn) worker(row taskRow) string {
 	for n := range t.rules.Agents {
 		names = append(names, n)
 	}
-	sort.Strings(names)
+	sort.Slice(names, func(i, k int) bool { // one that runs boxed before one that comes by itself
+		a, b := t.rules.Agents[names[i]].Session, t.rules.Agents[names[k]].Session
+		return !a && b || a == b && names[i] < names[k]
+	})
 	if len(names) == 0 {
 		return ""
 	}
@@ -99,6 +103,9 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		if row.Task.State() != task.Working || row.Task.Ended() || row.Recovery != "" {
 			return t.Settle(jobRun, jb.Key)
 		}
+		if row.Session { // this job is its clock (B5)
+			return t.sessionOver(&row)
+		}
 		agent, ready = t.rules.Agents[row.Agent]
 		if !ready {
 			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone", Usage: t.usage(row, manifest.Meters{}, "claimed")})
@@ -137,6 +144,14 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 
 // beginRun reserves what the run may use and marks it as begun.
 func (t *turn) beginRun(row *taskRow, a Agent) (left time.Duration, ok bool, err error) {
+	if left, ok, err = t.reserveRun(row, a); err != nil || !ok {
+		return left, ok, err
+	}
+	return left, left > 0, t.Begin(jobRun, row.Key.String())
+}
+
+// reserveRun reserves all that is free; without anything free the task has failed.
+func (t *turn) reserveRun(row *taskRow, a Agent) (left time.Duration, ok bool, err error) {
 	l, err := t.ledger(t.meterAccounts(row.Key))
 	if err != nil {
 		return 0, false, err
@@ -163,10 +178,7 @@ func (t *turn) beginRun(row *taskRow, a Agent) (left time.Duration, ok bool, err
 	if err := t.note(row.Key.String(), map[string]string{"run": itoa(row.Runs), "agent": row.Agent}); err != nil {
 		return 0, false, err
 	}
-	if err := t.putRow(*row); err != nil {
-		return 0, false, err
-	}
-	return left, left > 0, t.Begin(jobRun, row.Key.String())
+	return left, true, t.putRow(*row)
 }
 
 func (t *turn) meterAccounts(key manifest.TaskKey) []policy.Account {
@@ -405,9 +417,16 @@ func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manif
 		enforces = []string{}
 	}
 	d := manifest.Delivery{Contract: contract.Digest, Revision: revision, Output: out.Output, Artifacts: refs, Evidence: out.Evidence, Receipt: &doc,
-		Attestation: &manifest.Attestation{Runner: "exec", Isolation: t.isolation(), Enforces: enforces, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds}}
+		Attestation: &manifest.Attestation{Runner: runnerOf(a), Isolation: t.isolationOf(a), Enforces: enforces, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds}}
 	_, err = t.say(row, manifest.Delivered{Delivery: d, Usage: u})
 	return err
+}
+
+func runnerOf(a Agent) string {
+	if a.Session {
+		return "session"
+	}
+	return "exec"
 }
 
 // doStop ends the program of a task that the requester ended, and says the last word (B3).
@@ -423,6 +442,11 @@ func (g *Gateway) doStop(ctx context.Context, jb journal.Job) error {
 		row, err := t.row(jb.Key)
 		if err != nil {
 			return err
+		}
+		if row.Session {
+			if err := t.endSession(&row); err != nil {
+				return err
+			}
 		}
 		said := manifest.Stopped{Usage: t.usage(row, manifest.Meters{}, "claimed")}
 		if row.Task.Legal(t.g.Agent.DID(), manifest.Body{Fact: said}, t.now) != nil {

@@ -118,6 +118,10 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	var err error
+	if c.Now, err = steadyFrom(ctx, c); err != nil {
+		return nil, err
+	}
 	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelFunc{}, counts: map[string]int64{},
 		poke: make(chan struct{}, 1), keys: signing.NewKeys(), started: c.Now()}
 	return g, g.start(ctx)

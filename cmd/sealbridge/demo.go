@@ -51,6 +51,8 @@ type demo struct {
 	address string
 	task    string
 	between func(ctx context.Context, after string) error // tests kill processes here
+	within  time.Duration                                 // the whole story; 0: five minutes
+	made    bool                                          // dir is there already
 }
 
 // proc is one process of the demo.
@@ -62,7 +64,10 @@ type proc struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	if d.within == 0 {
+		d.within = 5 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.within)
 	defer cancel()
 	if d.dir == "" {
 		// Short, because a unix socket's path is.
@@ -70,7 +75,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return err
 		}
 		defer os.RemoveAll(d.dir)
-	} else if err := os.Mkdir(d.dir, 0o700); err != nil {
+	} else if err := os.Mkdir(d.dir, 0o700); err != nil && !d.made {
 		return usage("--keep needs a new folder: " + err.Error())
 	}
 	if d.dir, err = filepath.Abs(d.dir); err != nil {

@@ -152,7 +152,7 @@ func (s *Server) options(host string, port int) *server.Options {
 // which we do not write down; its notices are noise.
 type natsLog struct{ l *slog.Logger }
 
-var peer = regexp.MustCompile(`\[[0-9A-Za-z:.%]+\](:\d+)?|\d+\.\d+\.\d+\.\d+(:\d+)?`)
+var peer = regexp.MustCompile(`\[[0-9A-Fa-f.]*:[0-9A-Za-z:.%]*\](:\d+)?|\d+\.\d+\.\d+\.\d+(:\d+)?`)
 
 func (n natsLog) say(level slog.Level, f string, v ...any) {
 	n.l.Log(context.Background(), level, "nats: "+peer.ReplaceAllString(fmt.Sprintf(f, v...), "(address)"))

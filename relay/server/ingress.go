@@ -116,7 +116,7 @@ func (in *ingress) take(m *nats.Msg) {
 
 // spend takes one from the token bucket, which holds two seconds' worth.
 func (x *sender) spend(now time.Time, rate float64) bool {
-	x.tokens = min(2*rate, x.tokens+rate*now.Sub(x.filled).Seconds())
+	x.tokens = min(2*rate, x.tokens+rate*max(0, now.Sub(x.filled).Seconds()))
 	x.filled = now
 	if x.tokens < 1 {
 		return false

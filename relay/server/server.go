@@ -254,9 +254,14 @@ func (s *Server) fillLoop() {
 func (s *Server) sweepLoop() {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
+	disk := time.NewTicker(s.diskEvery())
+	defer disk.Stop()
 	counted := time.Now()
-	for s.checkDisk(); ; s.checkDisk() {
+	for {
 		select {
+		case <-disk.C:
+			s.checkDisk()
+			continue
 		case <-t.C:
 		case <-s.stopping:
 			return
@@ -273,6 +278,15 @@ func (s *Server) sweepLoop() {
 			s.log.Warn("sweeping", "error", err)
 		}
 	}
+}
+
+// diskEvery is how often the room is looked at: a disk can fill within seconds,
+// an account's room is asked for over the network.
+func (s *Server) diskEvery() time.Duration {
+	if s.st.attached {
+		return sweepEvery
+	}
+	return time.Second
 }
 
 func (s *Server) checkDisk() {

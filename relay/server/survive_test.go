@@ -145,7 +145,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println(s.Address())
-	<-s.Done()
+	select {
+	case <-s.Done():
+	case <-s.Faulted():
+		os.Exit(3)
+	}
 }
 
 func spawn(t *testing.T, dir, listen string) (*exec.Cmd, relay.Address) {

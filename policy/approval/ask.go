@@ -189,6 +189,9 @@ func (a Ask) Title() string {
 // Decide builds the decision that a person signs with the owner's key (G2).
 // Presence is how the person was there (G10); at is when.
 func Decide(a Ask, verdict, presence string, at time.Time) manifest.GateDecision {
+	if asked := a.At.Time(); at.Before(asked) { // the clock jumped back: what was asked was asked (T4)
+		at = asked
+	}
 	return manifest.GateDecision{
 		Type: "sealbridge/gate-decision", ProtocolVersion: manifest.ProtocolVersion,
 		AskDigest: a.Digest(), AskID: a.AskID, Gate: a.Gate, TaskID: a.TaskID,

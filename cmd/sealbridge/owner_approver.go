@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -271,3 +273,26 @@ func findApprover(all []gateway.ApproverView, ref string) (gateway.ApproverView,
 	}
 	return gateway.ApproverView{}, spec.Refuse(spec.Conflict, "", "more than one approver: say the end of its digest, of `sealbridge approver list`")
 }
+
+// approversStand is doctor's line: whose yes is proven, and for how long (G10);
+// nothing where no gateway runs, which another line says.
+func (a *app) approversStand(ctx context.Context, h *home.Home) (ok bool, text string) {
+	list, err := local.Approvers.Call(ctx, local.NewClient(h.Socket(), thisVersion()), gateway.None{})
+	if err != nil {
+		return false, ""
+	}
+	if len(list.Approvers) == 0 {
+		return true, "the owner key alone: to others your yes is claimed; a passkey (`sealbridge console`, Passkeys) or a device proves it"
+	}
+	var parts []string
+	ok = true
+	for _, v := range list.Approvers {
+		left := int(v.Until.Sub(a.now()).Hours() / 24)
+		ok = ok && left >= warnDays
+		parts = append(parts, fmt.Sprintf("%s of %s, %s left", v.Proves, v.Person, plural(left, "day")))
+	}
+	return ok, strings.Join(parts, "; ")
+}
+
+// warnDays before a certificate ends: two weekends to renew it.
+const warnDays = 14

@@ -89,6 +89,9 @@ func TestDevicesElsewhereAnswerTogether(t *testing.T) {
 	if s := ann(0, "gate", "allow", id, "--as", at("dora.key"), "--certificate", at("dora.json")); !strings.Contains(s, "allowed, so this gateway said: proposed") {
 		t.Errorf("the second vote: %s", s)
 	}
+	if s := ann(1, "doctor"); !strings.Contains(s, "device of carl, 29 days left") || !strings.Contains(s, "device of dora, 29 days left") {
+		t.Errorf("doctor: %s", s)
+	}
 	ann(0, "approver", "revoke", "carl", "--reason", "phone lost")
 	ann(1, "approver", "revoke", "carl")
 	var list gateway.ApproverList

@@ -100,6 +100,9 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 			}
 		}
 	}
+	if ok, text := a.approversStand(ctx, h); text != "" {
+		add("approvers", ok, "%s", text)
+	}
 	s, err := local.Status.Call(ctx, local.NewClient(h.Socket(), thisVersion()), gateway.None{})
 	add("gateway", err == nil, "%s", textOr(err, fmt.Sprintf("runs; %d documents wait for an acknowledgement", s.Outgoing)))
 	return fs

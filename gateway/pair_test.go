@@ -72,7 +72,7 @@ func newSide(t testing.TB, dial func(side) gatewayConn, at relay.Address, name s
 	}
 	s := &side{t: t, home: h, dial: dial, rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}}
 	s.start()
-	t.Cleanup(func() { s.stop() })
+	t.Cleanup(func() { s.keepAsks(); s.stop() })
 	return s
 }
 

@@ -210,11 +210,11 @@ func columns(s string) (n int) {
 	return n
 }
 
-// width is how many columns a character takes at most. What may be drawn wide
-// counts as wide: a row that is too short is only short.
+// width is how many columns a character takes. What may be drawn wide counts as
+// wide: a row that is too short is only short. Letters that a terminal set for
+// Chinese or Japanese draws wide by choice, as Cyrillic ones, count as narrow.
 func width(r rune) int {
-	switch {
-	case r < 0x1100, r >= 0x2010 && r <= 0x2027, r >= 0x2500 && r <= 0x257F, r == '⟨', r == '⟩', r == '✓':
+	if r < 0x1100 || strings.ContainsRune("“”‘’…–┆✓⟨⟩", r) { // the marks of our own
 		return 1
 	}
 	return 2

@@ -101,6 +101,7 @@ func (s *Server) routes() {
 	s.page("GET /tasks", s.tasks)
 	s.page("GET /tasks/{task}", s.task)
 	s.page("GET /tasks/{task}/evidence", s.evidence)
+	s.page("GET /tasks/{task}/receipt", s.receipt)
 	s.post("POST /tasks/{task}/cancel", s.cancel)
 	s.page("GET /contacts", s.contacts)
 	s.page("GET /policy", s.policy)

@@ -50,7 +50,16 @@ func TestATaskShowsBothHistoriesAndItsEvidence(t *testing.T) {
 	if rep, err := audit.Verify(strings.NewReader(bundle), audit.Options{}); err != nil || !rep.Verified {
 		t.Errorf("the evidence: %v, %+v", err, rep.Findings)
 	}
-	for _, path := range []string{"/tasks/none", "/tasks/none/evidence", "/asks/none"} {
+	res, receipt := b.get("/tasks/" + task + "/receipt")
+	for _, want := range []string{"RECEIPT", "completed", "Count lines", "Ann asked Ben"} {
+		if !strings.Contains(receipt, want) {
+			t.Errorf("the receipt lacks %q:\n%s", want, receipt)
+		}
+	}
+	if d := res.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment; filename=receipt-") {
+		t.Errorf("Content-Disposition %q", d)
+	}
+	for _, path := range []string{"/tasks/none/receipt", "/tasks/none", "/tasks/none/evidence", "/asks/none"} {
 		if res, _ := b.get(path); res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s, want 404", path, res.Status)
 		}

@@ -23,7 +23,7 @@ var _ = register(importCommand)
 
 func importCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "import", GroupID: "hand", Short: "take work and answers from other systems", Example: "  sealbridge import chips-task lane.json --files ~/Downloads/lane"}
-	c.AddCommand(importTask(a), importDecision(a), importQuestion(a))
+	c.AddCommand(importTask(a), importDecision(a), importQuestion(a), importWork(a), importResult(a))
 	return c
 }
 
@@ -38,21 +38,12 @@ func importTask(a *app) *cobra.Command {
 				return err
 			}
 			if dry {
-				return a.emit(map[string]any{"taskId": in.TaskID, "to": in.Contact, "draft": in.Draft, "files": in.Files, "chosen": in.Invented, "left": in.Left, "sidecar": in.Sidecar})
+				return a.emit(drafted(in))
 			}
 			if err := in.Place(lyingIn(dir)); err != nil {
 				return hint(err, "--files DIR, where each file has the name, the attachment id or the SHA-256 that the event gives")
 			}
-			p := gateway.Proposal{To: in.Contact, Draft: in.Draft, ID: "chips/" + strings.TrimPrefix(in.TaskID.String(), "task_"),
-				Bridged: &gateway.Bridged{Task: in.TaskID, Sidecar: in.Sidecar, Chosen: in.Invented}}
-			return query(a, c, local.Propose, p, func(out gateway.Proposed) error {
-				a.print("%s\n", out.Task)
-				if out.Ask != "" {
-					a.note("waiting for you: sealbridge gate show %s", short(out.Ask))
-				}
-				a.note("chosen here, because Chips did not say: %s\nkept here and sent to nobody: %s", strings.Join(in.Invented, ", "), manifest.Display(strings.Join(in.Left, " "), 500))
-				return nil
-			})
+			return a.bring(c, "chips/", in)
 		}}
 	c.Flags().StringVar(&to, "to", "", "the contact behind the task's `to`, where chips: in config.yaml does not name it")
 	c.Flags().StringVar(&dir, "files", "", "the folder with the bytes of its attachments")
@@ -258,7 +249,9 @@ func (a *app) exportAs(c *cobra.Command, as, ref, file string) error {
 		if err != nil {
 			return err
 		}
-		return a.written(s.Raw, file)
+		if s.Kind == as {
+			return a.written(s.Raw, file)
+		}
 	}
 	event, lost, err := a.contractAs(h, as, t)
 	if err != nil {

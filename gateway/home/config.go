@@ -31,7 +31,18 @@ type Config struct {
 	Keep       Keep             `yaml:"keep,omitempty"`
 	Console    Console          `yaml:"console,omitempty"`
 	Chips      *Chips           `yaml:"chips,omitempty"`
+	Prickle    *Prickle         `yaml:"prickle,omitempty"`
 	MCP        MCP              `yaml:"mcp,omitempty"`
+}
+
+// Prickle says who is who on one Prickle server (spec/bridge.md).
+type Prickle struct {
+	Server   string                `yaml:"server"`
+	Owner    string                `yaml:"owner"`              // our own handle
+	Contacts map[string]string     `yaml:"contacts,omitempty"` // owner handle -> our name of a contact
+	Deadline string                `yaml:"deadline,omitempty"`
+	Budget   manifest.DraftBudget  `yaml:"budget,omitempty"`
+	Sandbox  manifest.DraftSandbox `yaml:"sandbox,omitempty"`
 }
 
 // Chips says who is who in one Chips workspace (spec/bridge.md).

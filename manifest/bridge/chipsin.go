@@ -160,7 +160,7 @@ func leftOf(event jcs.Value) (left []string) {
 
 // Sidecar is what a gateway keeps beside a task that came from elsewhere: local, never in a bundle.
 type Sidecar struct {
-	Kind     string            `json:"kind" rule:"const=chips-task"`
+	Kind     string            `json:"kind" rule:"enum=chips-task|prickle-task"`
 	SHA256   signing.Digest    `json:"sha256"` // of Raw
 	Raw      string            `json:"raw" rule:"len=2..122880"`
 	Autonomy int64             `json:"autonomy" rule:"num=0..3"` // after the lead's own level

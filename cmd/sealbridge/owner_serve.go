@@ -174,7 +174,10 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 	}
 	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}
 	for name, ag := range h.Config.Agents {
-		if ag.Kind != home.KindExec { // it comes by the agents' door, with a token
+		if ag.Kind == home.KindMCP { // it comes by the agents' door, with a token
+			if ag.Tools == "worker" || ag.Tools == "all" {
+				r.Agents[name] = gateway.Agent{Session: true, Model: "own"}
+			}
 			continue
 		}
 		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model}

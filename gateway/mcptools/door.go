@@ -110,6 +110,9 @@ func (d *Door) server(a Agent, wait time.Duration, known func() bool) *mcp.Serve
 	if a.Tools.has(Requester) {
 		c.requesterTools(s)
 	}
+	if a.Tools.has(Worker) {
+		c.workerTools(s)
+	}
 	c.commonTools(s)
 	return s
 }

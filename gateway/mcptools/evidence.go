@@ -81,5 +81,6 @@ func (c caller) commonTools(s *mcp.Server) {
 	add(c, s, tool{name: "verify_evidence", title: "Check evidence", hints: reads(), out: evidenceShape,
 		in:    object(maybe("task_id", taskID.says("one of your own tasks")), maybe("bundle", some(maxBundle).says("instead: the text of an exported bundle"))),
 		about: "Replays signed evidence offline: what is proven and by whose key, what is only claimed, what is missing. Nothing leaves this computer."}, c.verifyEvidence)
+	c.taskTools(s)
 	c.prickleTools(s)
 }

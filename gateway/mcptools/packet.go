@@ -82,7 +82,7 @@ func (c caller) prickleTask(v gateway.AgentTask) prickleTask {
 		t.Requester, t.Assignee = &them, us
 	}
 	t.RequestedBy = actor{Kind: "agent", Agent: *t.Requester}
-	if v.Checkpoint != "" {
+	if v.Checkpoint != "" && v.Role == manifest.Requester {
 		progress := fit(shown(v.Checkpoint), 2000)
 		t.Checkpoint = &prickleCheckpoint{Progress: progress, Decisions: []string{}, Files: []string{}, NextSteps: []string{}, Questions: []string{}}
 		t.CheckpointBy = &checkpointBy{Agent: t.Assignee, Provenance: "agent_generated", HandedBack: state == "returned"}
@@ -104,7 +104,7 @@ func prickleState(v gateway.AgentTask) (state, waiting string) {
 	switch {
 	case v.State == "dropped":
 		return "cancelled", ""
-	case v.Outcome == string(manifest.KindCompleted) && !v.Released:
+	case v.Outcome == string(manifest.KindCompleted) && !v.Released && v.Role == manifest.Requester:
 		return "verifying", ""
 	case v.Outcome == string(manifest.KindCompleted):
 		return "completed", ""

@@ -227,7 +227,7 @@ func (c caller) requesterTools(s *mcp.Server) {
 		in:    object(must("task_id", taskID), maybe("reason", some(1000).says("the other side is told this"))),
 		out:   object(must("task_id", text(80)), must("state", text(20)), must("next", nextShape)),
 		about: "Ends a task that you asked for. It is final; a second time changes nothing."}, c.cancel)
-	c.taskTools(s)
+	c.resultTools(s)
 	add(c, s, tool{name: "request_contact", title: "Ask your owner for a contact", hints: changes(false, true, false),
 		in:    object(must("who", some(100).says("the person or firm")), maybe("why", some(300))),
 		out:   object(must("noted", flag), must("next", nextShape)),
@@ -252,12 +252,7 @@ func (c caller) requestContact(ctx context.Context, in wish) (noted, error) {
 // nextOf is A7 for a task that this agent asked for.
 func (c caller) nextOf(v gateway.TaskView) next {
 	who := manifest.Display(v.With, 64)
-	ask := ""
-	for _, g := range v.Gates {
-		if g.State == string(approval.Waiting) {
-			ask = g.AskID
-		}
-	}
+	ask := openAsk(v)
 	switch {
 	case ask != "":
 		return next{"owner", "nothing: your owner is asked and decides with `sealbridge gate show " + ending(ask) + "`" + c.cardAt(ask) + "; go on with other work, then get_task"}
@@ -275,6 +270,16 @@ func (c caller) nextOf(v gateway.TaskView) next {
 		return next{"gateway", "the delivery is being fetched and checked; get_task in a moment"}
 	}
 	return next{"contact", "nothing: " + who + "'s side acts; go on with other work, then get_task with wait_seconds"}
+}
+
+// openAsk is what our owner is asked about a task; "" nothing.
+func openAsk(v gateway.TaskView) (ask string) {
+	for _, g := range v.Gates {
+		if g.State == string(approval.Waiting) {
+			ask = g.AskID
+		}
+	}
+	return ask
 }
 
 func (c caller) cardAt(ask string) string {

@@ -22,7 +22,6 @@ import (
 type house struct {
 	t        *testing.T
 	ann, ben *gatewaytest.Side
-	door     *mcptools.Door
 	socket   string
 	url      string
 	folder   string // that claude may send from
@@ -34,7 +33,7 @@ type house struct {
 
 func newHouse(t *testing.T, script string) *house {
 	t.Helper()
-	h := &house{t: t, tokens: map[string]mcptools.Agent{"claude-token": {Name: "claude", Tools: mcptools.Requester}, "cursor-token": {Name: "cursor", Tools: mcptools.All}}}
+	h := &house{t: t, tokens: map[string]mcptools.Agent{"claude-token": {Name: "claude", Tools: mcptools.Requester}, "cursor-token": {Name: "cursor", Tools: mcptools.All}, "scribe-token": {Name: "scribe", Tools: mcptools.Worker}}}
 	h.ann, h.ben = gatewaytest.Pair(t, script)
 	h.folder, h.file = gatewaytest.File(t, "sales.csv", "a,1\nb,2\nc,3\n")
 	h.ann.Rules.Policy.Outgoing = []policy.Outgoing{
@@ -42,19 +41,25 @@ func newHouse(t *testing.T, script string) *house {
 		{Name: "cursor asks Ben", Agent: "cursor", To: policy.Names{"Ben"}, Then: policy.ThenAsk},
 	}
 	h.ann.Reload()
-	h.door = mcptools.New(mcptools.Config{Gateway: h.ann.G, Version: "test", Identify: h.identify})
-	h.socket = filepath.Join(t.TempDir(), "a.sock")
-	l, err := net.Listen("unix", h.socket)
+	h.socket, h.url = h.open(h.ann)
+	return h
+}
+
+// open opens an agents' door at a side.
+func (h *house) open(at *gatewaytest.Side) (socket, url string) {
+	h.t.Helper()
+	door := mcptools.New(mcptools.Config{Gateway: at.G, Version: "test", Identify: h.identify})
+	socket = filepath.Join(h.t.TempDir(), "a.sock")
+	l, err := net.Listen("unix", socket)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); h.door.Serve(ctx, l) }()
-	web := httptest.NewServer(h.door.Handler())
-	h.url = web.URL + mcptools.Path
-	t.Cleanup(func() { cancel(); <-done; web.CloseClientConnections(); web.Close() })
-	return h
+	go func() { defer close(done); door.Serve(ctx, l) }()
+	web := httptest.NewServer(door.Handler())
+	h.t.Cleanup(func() { cancel(); <-done; web.CloseClientConnections(); web.Close() })
+	return socket, web.URL + mcptools.Path
 }
 
 func (h *house) identify(token string) (mcptools.Agent, bool) {
@@ -64,8 +69,13 @@ func (h *house) identify(token string) (mcptools.Agent, bool) {
 	return a, ok
 }
 
-// over is a client of one transport.
+// over is a client of Ann's door by one transport.
 func (h *house) over(name, token string) *client {
+	h.t.Helper()
+	return h.client(name, token, h.socket, h.url)
+}
+
+func (h *house) client(name, token, socket, url string) *client {
 	h.t.Helper()
 	var t mcp.Transport
 	switch name {
@@ -75,11 +85,11 @@ func (h *house) over(name, token string) *client {
 		h.t.Cleanup(cancel)
 		go func() {
 			defer far.Close()
-			mcptools.Pipe{Socket: h.socket, Token: token, In: far, Out: far}.Run(ctx)
+			mcptools.Pipe{Socket: socket, Token: token, In: far, Out: far}.Run(ctx)
 		}()
 		t = &mcp.IOTransport{Reader: near, Writer: near}
 	case "http":
-		t = &mcp.StreamableClientTransport{Endpoint: h.url, HTTPClient: &http.Client{Transport: bearer(token)}, DisableStandaloneSSE: true}
+		t = &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(token)}, DisableStandaloneSSE: true}
 	}
 	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(context.Background(), t, nil)
 	if err != nil {

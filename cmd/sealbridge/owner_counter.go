@@ -124,10 +124,11 @@ func (a *app) counterHere(ctx context.Context, cl *local.Client, ask approval.As
 		return false, err
 	}
 	out, err := local.Deny.Call(ctx, cl, gateway.Denial{Ask: ask.AskID.String(), Set: terms})
-	if err == nil {
-		err = a.decided(ask, out)
+	if err != nil {
+		return true, err
 	}
-	return true, err
+	a.note("%s: %s%s", ask.Short(), out.State, followed(out))
+	return true, ended(exitNo)
 }
 
 // askLine reads a line from a person at a terminal.

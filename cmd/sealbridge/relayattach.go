@@ -42,7 +42,7 @@ func relayAttach(a *app, f *relayFlags) *cobra.Command {
 		Short: "run the relay on your own NATS server or cluster",
 		Long: "The relay is then an ordinary client of it. First --server-config makes its keys and prints\n" +
 			"what your servers have to be told; url: in relay.yaml is what owners dial, and with TLS\n" +
-			"proxy_tls_keys: are the keys of your servers' certificates.",
+			"proxy_certs: are your servers' certificates.",
 		Example: "  sealbridge relay attach --config relay.yaml --server-config > sealbridge.conf\n" +
 			"  sealbridge relay attach --config relay.yaml --nats nats://n1:4222 --nats nats://n2:4222 --nats nats://n3:4222",
 		Args: cobra.NoArgs,

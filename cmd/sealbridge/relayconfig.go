@@ -2,6 +2,8 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +35,7 @@ type relayFile struct {
 	TLS          *tlsPair `yaml:"tls"`
 	BehindProxy  []string `yaml:"behind_proxy"`
 	ProxyTLSKeys []string `yaml:"proxy_tls_keys"`
+	ProxyCerts   []string `yaml:"proxy_certs"`
 	NATS         natsFile `yaml:"nats"`
 	Ops          string   `yaml:"ops"`
 	Key          string   `yaml:"key"`
@@ -103,6 +106,9 @@ func (a *app) readRelay(f relayFlags) (r relayFile, err error) {
 		return filepath.Join(dir, p)
 	}
 	r.Store.Dir = within(r.Store.Dir, "store")
+	for i, p := range r.ProxyCerts {
+		r.ProxyCerts[i] = within(p, "")
+	}
 	r.Key = within(r.Key, relayKeyName)
 	r.NATS.Keys, r.NATS.CA = within(r.NATS.Keys, natsKeysName), within(r.NATS.CA, "")
 	if r.TLS != nil {
@@ -154,12 +160,8 @@ func (r relayFile) config() (c server.Config, err error) {
 		}
 		c.Proxies = append(c.Proxies, ip.Unmap())
 	}
-	for _, k := range r.ProxyTLSKeys {
-		d, derr := signing.ParseDigest(k)
-		if derr != nil && err == nil {
-			err = spec.At("/proxy_tls_keys", derr)
-		}
-		c.TLSKeys = append(c.TLSKeys, d)
+	if err == nil {
+		c.TLSKeys, err = r.before()
 	}
 	if r.TLS != nil && err == nil {
 		c.TLS, err = r.TLS.config()
@@ -193,27 +195,83 @@ func perSecond(s string, to *int) error {
 	return nil
 }
 
+// before are the keys of what stands before the relay: fixed ones, and those of
+// certificate files, which are read again when they change.
+func (r relayFile) before() (func() []signing.Digest, error) {
+	var fixed []signing.Digest
+	for _, k := range r.ProxyTLSKeys {
+		d, err := signing.ParseDigest(k)
+		if err != nil {
+			return nil, spec.At("/proxy_tls_keys", err)
+		}
+		fixed = append(fixed, d)
+	}
+	var of []func() (signing.Digest, error)
+	for _, at := range r.ProxyCerts {
+		read := again([]string{at}, func() (signing.Digest, error) { return certKey(at) })
+		if _, err := read(); err != nil {
+			return nil, &spec.Error{Reason: spec.Malformed, Path: "/proxy_certs", Err: err}
+		}
+		of = append(of, read)
+	}
+	return func() []signing.Digest {
+		out := fixed[:len(fixed):len(fixed)]
+		for _, read := range of {
+			if d, err := read(); err == nil {
+				out = append(out, d)
+			}
+		}
+		return out
+	}, nil
+}
+
+// certKey is the key of the first certificate of a file in PEM.
+func certKey(at string) (signing.Digest, error) {
+	b, err := os.ReadFile(at)
+	if err != nil {
+		return signing.Digest{}, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return signing.Digest{}, errors.New(at + ": no certificate in PEM")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return signing.Digest{}, err
+	}
+	return server.TLSKey(leaf), nil
+}
+
+// again reads now what files hold, and anew whenever one of them has changed.
+// What cannot be read, a renewal half written, leaves what was.
+func again[T any](paths []string, read func() (T, error)) func() (T, error) {
+	var mu sync.Mutex // guards what follows
+	var last T
+	var stamp string
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		now, err := stampOf(paths...)
+		if err == nil && now != stamp {
+			var next T
+			if next, err = read(); err == nil {
+				last, stamp = next, now
+			}
+		}
+		if stamp == "" {
+			return last, err
+		}
+		return last, nil
+	}
+}
+
 // config reads the pair now, and again whenever a file of it has changed. It
 // names no fixed certificate: that one would be shown to who asks for no name.
 func (p *tlsPair) config() (*tls.Config, error) {
-	var mu sync.Mutex // guards what follows
-	var pair *tls.Certificate
-	var read string
-	load := func() (*tls.Certificate, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		now, err := stampOf(p.Cert, p.Key)
-		if err == nil && now != read {
-			var next tls.Certificate
-			if next, err = tls.LoadX509KeyPair(p.Cert, p.Key); err == nil {
-				pair, read = &next, now
-			}
-		}
-		if pair == nil {
-			return nil, err
-		}
-		return pair, nil // a renewal that is half written is read at the next connection
-	}
+	load := again([]string{p.Cert, p.Key}, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+		return &pair, err
+	})
 	if _, err := load(); err != nil {
 		return nil, &spec.Error{Reason: spec.Malformed, Path: "/tls", Err: err}
 	}

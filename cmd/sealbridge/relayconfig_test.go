@@ -10,9 +10,12 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"sealbridge/relay/server"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -72,4 +75,40 @@ func TestCertificateFilesAreReadAgainWhenTheyChange(t *testing.T) {
 	shows(second)
 	third := renew(t, p)
 	shows(third)
+}
+
+// The hello names the key that a proxy's certificate has now.
+func TestAProxysCertificateIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	p := tlsPair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	fixed := signing.DigestOf([]byte("a key"))
+	r := relayFile{ProxyCerts: []string{p.Cert}, ProxyTLSKeys: []string{fixed.String()}}
+	if _, err := r.before(); spec.ReasonOf(err) != spec.Malformed {
+		t.Errorf("without the file: %v", err)
+	}
+	key := func(der []byte) signing.Digest {
+		leaf, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server.TLSKey(leaf)
+	}
+	first := key(renew(t, p))
+	keys, err := r.before()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := keys(); !slices.Equal(got, []signing.Digest{fixed, first}) {
+		t.Errorf("%v", got)
+	}
+	second := key(renew(t, p))
+	if got := keys(); !slices.Equal(got, []signing.Digest{fixed, second}) || first == second {
+		t.Errorf("after a renewal: %v", got)
+	}
+	if err := os.WriteFile(p.Cert, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := keys(); !slices.Equal(got, []signing.Digest{fixed, second}) {
+		t.Errorf("with half a file: %v", got)
+	}
 }

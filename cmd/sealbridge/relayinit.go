@@ -112,7 +112,8 @@ func relayText(at, listen string) string {
 listen: %[3]s
 # tls: {cert: cert.pem, key: key.pem}      # read again when the files change
 # behind_proxy: [127.0.0.1]                # who connects from elsewhere may not log in; X-Forwarded-For is never read
-# proxy_tls_keys: [sha256:…]               # public keys of the proxy's certificates: clients hold it to them (R3)
+# proxy_certs: [/etc/caddy/cert.pem]       # the proxy's certificates, read again when they change: clients hold it to their keys (R3)
+# proxy_tls_keys: [sha256:…]               # or those keys themselves, SHA-256 of the SubjectPublicKeyInfo
 
 # /healthz, /readyz and /metrics. Never public.
 # ops: 127.0.0.1:9464

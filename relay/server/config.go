@@ -28,14 +28,14 @@ const (
 
 // Config is what an operator decides. Dir, Listen and Signer are required.
 type Config struct {
-	Dir       string           // the store and the admin socket
-	Listen    string           // host:port; port 0 is chosen by the system
-	Signer    signing.Signer   // the relay's key
-	WebSocket bool             // wss:// or ws:// instead of tls:// or nats://
-	TLS       *tls.Config      // nil: plain, on loopback or behind a proxy
-	URL       string           // what owners dial, if it is not what we listen on
-	TLSKeys   []signing.Digest // keys of a proxy before us, for the hello
-	Proxies   []netip.Addr     // of proxies before us: who connects from elsewhere may not log in; none: anybody may
+	Dir       string                  // the store and the admin socket
+	Listen    string                  // host:port; port 0 is chosen by the system
+	Signer    signing.Signer          // the relay's key
+	WebSocket bool                    // wss:// or ws:// instead of tls:// or nats://
+	TLS       *tls.Config             // nil: plain, on loopback or behind a proxy
+	URL       string                  // what owners dial, if it is not what we listen on
+	TLSKeys   func() []signing.Digest // keys of a proxy or servers before us, for the hello, as of now; nil: none
+	Proxies   []netip.Addr            // of proxies before us: who connects from elsewhere may not log in; none: anybody may
 
 	Attach    *Attach   // an operator's own NATS instead of the server within us; then Listen, TLS, MaxStore are its
 	Admission Admission // default: open on loopback, else invite

@@ -317,13 +317,22 @@ func shown(c *tls.Config) (out []*x509.Certificate) {
 	return out
 }
 
-// tlsKeys are the SHA-256 of the public keys that clients will see.
+// tlsKeys are the keys that clients will see.
 func (s *Server) tlsKeys() []signing.Digest {
 	out := []signing.Digest{}
 	for _, leaf := range shown(s.cfg.TLS) {
-		out = append(out, signing.DigestFrom(sha256.Sum256(leaf.RawSubjectPublicKeyInfo)))
+		out = append(out, TLSKey(leaf))
 	}
-	return append(out, s.cfg.TLSKeys...)
+	if s.cfg.TLSKeys != nil {
+		out = append(out, s.cfg.TLSKeys()...)
+	}
+	return out
+}
+
+// TLSKey is what a hello calls a certificate's key: SHA-256 of its
+// SubjectPublicKeyInfo (R3).
+func TLSKey(leaf *x509.Certificate) signing.Digest {
+	return signing.DigestFrom(sha256.Sum256(leaf.RawSubjectPublicKeyInfo))
 }
 
 // certificateLeft is how long the first certificate to expire is good.

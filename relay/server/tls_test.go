@@ -6,7 +6,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -20,6 +19,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -291,13 +291,7 @@ func TestARenewedCertificateIsTaken(t *testing.T) {
 }
 
 func vouches(h relay.Hello, c tls.Certificate) bool {
-	want := signing.DigestFrom(sha256.Sum256(c.Leaf.RawSubjectPublicKeyInfo))
-	for _, k := range h.TLSKeys {
-		if k == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(h.TLSKeys, server.TLSKey(c.Leaf))
 }
 
 // Behind a proxy the relay stands behind the proxy's key, and only the proxy
@@ -312,7 +306,7 @@ func TestBehindAProxy(t *testing.T) {
 	var log bytes.Buffer
 	s := start(t, func(c *server.Config) {
 		c.WebSocket, c.Admission, c.URL = true, server.Open, strings.Replace(proxy.URL, "https://", "wss://", 1)
-		c.TLSKeys = []signing.Digest{signing.DigestFrom(sha256.Sum256(cert.Leaf.RawSubjectPublicKeyInfo))}
+		c.TLSKeys = func() []signing.Digest { return []signing.Digest{server.TLSKey(cert.Leaf)} }
 		c.Proxies = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 		c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})

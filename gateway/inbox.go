@@ -297,8 +297,20 @@ func (t *turn) heads(row *taskRow, v manifest.Verified, h *manifest.Heads) error
 	if err := t.putRow(*row); err != nil {
 		return err
 	}
-	if theirs := row.Task.Head(row.Role.Other()); h.Mine != nil && (theirs == nil || h.Mine.Seq > theirs.Seq) {
-		return t.owe(jobAck, key, nil) // a lost tail: say what we have, and they send the rest
+	said, theirs := int64(0), int64(0)
+	if h.Mine != nil {
+		said = h.Mine.Seq
+	}
+	if head := row.Task.Head(row.Role.Other()); head != nil {
+		theirs = head.Seq
+	}
+	if said != theirs { // they have said more: what we have tells them where to go on; or less: it tells them that they lost some of their own (R4b)
+		if err := t.owe(jobAck, key, nil); err != nil {
+			return err
+		}
+	}
+	if row.Recovery != "" && row.returned(t.now) {
+		return t.owe(jobRecovered, key, nil)
 	}
 	return t.wants(*row)
 }

@@ -7,6 +7,7 @@ import (
 
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
+	"sealbridge/policy"
 	"sealbridge/signing"
 )
 
@@ -58,11 +59,94 @@ func (t *turn) returned(v manifest.Verified, e *manifest.Event) error {
 		if err != nil {
 			return err
 		}
+		if err := t.charge(row, *e); err != nil {
+			return err
+		}
 		row.Task = next
 		return t.kept(&row, v)
 	}
 	t.g.count("dropped our own")
 	return nil
+}
+
+// charge moves what an event of ours moved when it was said first, and commits
+// the usage that it stated.
+func (t *turn) charge(row taskRow, e manifest.Event) error {
+	c, err := t.caseOf(row, e.Body.Fact)
+	if err != nil {
+		return err
+	}
+	c.Event, c.By = e, e.Author
+	if err := t.move(c.Ledger, policy.Moves(c)); err != nil {
+		return err
+	}
+	var said manifest.Usage
+	switch f := e.Body.Fact.(type) {
+	case manifest.Delivered:
+		said = f.Usage
+	case manifest.Progressed:
+		said = f.Usage
+	default:
+		return nil // endings charge themselves
+	}
+	return t.commitUpTo(row, said.Meters, policy.HoldID("returned-"+itoa(e.Seq)))
+}
+
+// commitUpTo commits what is missing to a stated usage, as far as there is anything left.
+func (t *turn) commitUpTo(row taskRow, used manifest.Meters, hold policy.HoldID) error {
+	l, err := t.ledger(t.meterAccounts(row.Key))
+	if err != nil {
+		return err
+	}
+	var ms []policy.Move
+	for _, m := range policy.Meters() {
+		acc := policy.MeterOf(row.Key, m)
+		b := l.Of(acc)
+		if more := min(m.Of(used)-b.Committed, b.Free()); more > 0 {
+			ms = append(ms, policy.Move{Op: policy.Reserve, Account: acc, Hold: hold, Amount: more},
+				policy.Move{Op: policy.Commit, Account: acc, Hold: hold, Amount: more})
+		}
+	}
+	return t.move(l, ms)
+}
+
+// unknownRun charges the working time of a run that this home may have begun
+// before it was put back and knows no end of (B1): from when the turn was ours
+// until the recovery began.
+func (t *turn) unknownRun(row taskRow) error {
+	if row.Role != manifest.Worker || row.Task.State() != task.Working {
+		return nil
+	}
+	wires, err := t.events(row.Key.String())
+	if err != nil {
+		return err
+	}
+	var turned time.Time
+	for _, w := range wires {
+		s, err := manifest.OpenValue(w, t.g.keys)
+		if err != nil {
+			return err
+		}
+		e, ok := s.Document().(*manifest.Event)
+		if !ok {
+			continue
+		}
+		switch e.Body.Fact.(type) {
+		case manifest.Started, manifest.Rejected:
+			turned = e.At.Time()
+		}
+	}
+	began := row.RecoveryUntil.Add(-recoveryTerm)
+	worked := int64(began.Sub(turned)/time.Second) + 1
+	if turned.IsZero() || worked <= 0 || turned.After(began) {
+		return nil
+	}
+	l, err := t.ledger(t.meterAccounts(row.Key))
+	if err != nil {
+		return err
+	}
+	used := l.Of(policy.MeterOf(row.Key, policy.WallClockSeconds)).Committed + worked
+	return t.commitUpTo(row, manifest.Meters{WallClockSeconds: used}, "unknown-run")
 }
 
 // Recover puts every open task into recovery: the home was put back from a
@@ -96,19 +180,27 @@ func (g *Gateway) Recover(ctx context.Context, why string) error {
 	})
 }
 
+// returned says whether the term is over and the peer has then shown that it holds no event of ours that we lack.
+func (r taskRow) returned(now time.Time) bool {
+	mine := r.Task.Head(r.Role)
+	whole := r.PeerHas == nil || mine != nil && mine.Seq >= r.PeerHas.Seq
+	return whole && !now.Before(r.RecoveryUntil) && !r.PeerAsked.Before(r.RecoveryUntil)
+}
+
 // recovered ends a recovery once its term is over and the peer holds no event of ours that we lack.
 func (t *turn) recovered(key string) error {
 	row, err := t.row(key)
 	if err != nil || row.Recovery == "" {
 		return err
 	}
-	mine := row.Task.Head(row.Role)
-	whole := row.PeerHas == nil || mine != nil && mine.Seq >= row.PeerHas.Seq
-	if t.now.Before(row.RecoveryUntil) || !whole || row.PeerAsked.Before(row.RecoveryUntil) {
+	if !row.returned(t.now) {
 		if err := t.owe(jobHistory, key, nil); err != nil {
 			return err
 		}
 		return t.oweAt(jobRecovered, key, t.now.Add(time.Hour), nil)
+	}
+	if err := t.unknownRun(row); err != nil {
+		return err
 	}
 	row.Recovery = ""
 	if err := t.note(key, map[string]string{"recovered": "the peer returned our chain"}); err != nil {

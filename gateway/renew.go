@@ -74,25 +74,29 @@ func (g *Gateway) Renew(ctx context.Context, by Caller, in Document) (out Renewe
 }
 
 // presentSelf puts our certificate and box-key into the trust where they are new,
-// and sends both to every contact.
+// and sends to every contact what is: also what was made just before a stop and
+// nobody heard of.
 func (t *turn) presentSelf() error {
 	cert := t.g.certified()
-	if have, known := t.trust.Agents[t.g.Agent.DID()]; known && have.Digest == cert.Digest() {
+	key, terms, err := t.g.Secrets.BoxKey()
+	if err != nil {
+		return err
+	}
+	have, known := t.trust.Agents[t.g.Agent.DID()]
+	if !known || have.Digest != cert.Digest() {
+		v, err := t.trust.Admit(cert, t.now)
+		if err != nil {
+			return err
+		}
+		if err := t.identity(v); err != nil {
+			return err
+		}
+		if err := t.tellAll(cert); err != nil {
+			return err
+		}
+	}
+	if known && have.HasKey && have.Key.Kid == terms.Kid {
 		return nil
-	}
-	key, _, err := t.g.Secrets.BoxKey()
-	if err != nil {
-		return err
-	}
-	v, err := t.trust.Admit(cert, t.now)
-	if err != nil {
-		return err
-	}
-	if err := t.identity(v); err != nil {
-		return err
-	}
-	if err := t.tellAll(cert); err != nil {
-		return err
 	}
 	return t.announce(key)
 }

@@ -200,21 +200,22 @@ func (g *Gateway) doList(ctx context.Context, _ journal.Job) error {
 
 // doKey publishes our box-key, makes a new one each week (R2), and is owed again.
 func (g *Gateway) doKey(ctx context.Context, jb journal.Job) error {
-	doc, key, err := g.Secrets.BoxKey()
+	_, key, err := g.Secrets.BoxKey()
 	if err != nil {
 		return err
 	}
 	now := g.Now()
 	if !now.Before(key.NotBefore.Time().Add(rotateEvery)) {
-		if doc, err = g.Secrets.RotateBoxKey(now); err != nil {
+		if _, err := g.Secrets.RotateBoxKey(now); err != nil {
 			return err
 		}
-		if err := g.turn(ctx, func(t *turn) error { return t.announce(doc) }); err != nil {
-			return err
-		}
-		if _, key, err = g.Secrets.BoxKey(); err != nil {
-			return err
-		}
+	}
+	if err := g.turn(ctx, (*turn).presentSelf); err != nil { // each time: a key that was made just before a stop is told too
+		return err
+	}
+	doc, key, err := g.Secrets.BoxKey()
+	if err != nil {
+		return err
 	}
 	if err := g.Courier.PublishKey(ctx, key.Kid, doc.Bytes()); err != nil {
 		return err

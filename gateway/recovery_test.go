@@ -1,0 +1,115 @@
+package gateway_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sealbridge/gateway"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+)
+
+// putBack stops a gateway and starts it from an older journal, as a restored backup is.
+func (s *side) putBack(backup string) {
+	s.t.Helper()
+	s.stop()
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(s.home.Journal() + end); err != nil && !os.IsNotExist(err) {
+			s.t.Fatal(err)
+		}
+	}
+	if err := os.Rename(backup, s.home.Journal()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+	if err := s.g.Recover(s.t.Context(), "put back from a backup"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// later lets time pass in which neither gateway runs.
+func later(d time.Duration, sides ...*side) {
+	for _, s := range sides {
+		s.stop()
+	}
+	time.Sleep(d)
+	for _, s := range sides {
+		s.start()
+	}
+}
+
+func TestARestoredHomeGetsItsChainBackAndGoesOnWithoutAFork(t *testing.T) { // R4b
+	synctest.Test(t, func(t *testing.T) {
+		ann, ben := pair(t)
+		p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline = "40d" })
+		ann.allow(manifest.ContractGate)
+		ben.ask(manifest.ContractGate)
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := ben.journal.Backup(t.Context(), backup); err != nil {
+			t.Fatal(err)
+		}
+		ben.allow(manifest.ContractGate) // what follows, the backup does not know
+		ann.ask(manifest.DeliveryGate)
+		said := ann.state(p.Task).Chain.Worker
+		ben.putBack(backup)
+		if as, err := ben.g.Asks(t.Context(), gateway.Owner, false); err != nil || len(as) != 0 {
+			t.Fatalf("asks in recovery: %+v, %v: what a person said yes to before would be said twice", as, err)
+		}
+		ben.until("given back", func() bool {
+			h := ben.state(p.Task).Chain.Worker
+			return h != nil && *h == *said
+		})
+		if ben.state(p.Task).Recovery == "" {
+			t.Error("out of recovery before what was sent has expired at the relay")
+		}
+		if _, err := ann.answer(ann.ask(manifest.DeliveryGate), approval.Deny); err != nil { // Ben's turn again
+			t.Fatal(err)
+		}
+		ben.until("sent back", func() bool { return ben.state(p.Task).State == "working" })
+		later(13*24*time.Hour, ann, ben)
+		ben.until("asked again", func() bool { return ben.state(p.Task).Chain.PeerHas != nil })
+		if v := ben.state(p.Task); v.Recovery == "" || *v.Chain.Worker != *said {
+			t.Errorf("after 13 days: %+v", v)
+		}
+		later(25*time.Hour, ann, ben)
+		ben.until("recovered", func() bool { return ben.state(p.Task).Recovery == "" })
+		ann.allow(manifest.DeliveryGate)
+		ann.until("completed", func() bool { return ann.state(p.Task).Released })
+		ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+		for _, s := range []*side{ann, ben} {
+			if rep := s.verifies(p.Task); len(rep.Findings) != 0 {
+				t.Errorf("%s: %+v", s.home.Config.Name, rep.Findings)
+			}
+		}
+	})
+}
+
+func TestAPeerThatHoldsMoreOfUsThanWeDoPutsUsIntoRecovery(t *testing.T) { // R4b
+	synctest.Test(t, func(t *testing.T) {
+		ann, ben := pair(t)
+		p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline = "40d" })
+		ann.allow(manifest.ContractGate)
+		ben.ask(manifest.ContractGate)
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := ben.journal.Backup(t.Context(), backup); err != nil {
+			t.Fatal(err)
+		}
+		ben.allow(manifest.ContractGate)
+		ann.ask(manifest.DeliveryGate)
+		ben.stop() // a copy of the files, put back by hand: nobody says that it is one
+		for _, end := range []string{"", "-wal", "-shm"} {
+			os.Remove(ben.home.Journal() + end)
+		}
+		if err := os.Rename(backup, ben.home.Journal()); err != nil {
+			t.Fatal(err)
+		}
+		ben.start()
+		ben.until("in recovery", func() bool { return ben.state(p.Task).Recovery != "" })
+		if as, err := ben.g.Asks(t.Context(), gateway.Owner, false); err != nil || len(as) != 0 {
+			t.Errorf("asks: %+v, %v", as, err)
+		}
+	})
+}

@@ -70,3 +70,21 @@ func TestInABrowserANeighboursPageReadsAndDoesNothing(t *testing.T) { // G9
 	}
 	w.run(chromedp.Navigate(ann.s.Origin()+"/asks/"+ask.AskID.String()), visible("#deny"))
 }
+
+func TestInABrowserALinkOnAnotherSiteLeadsToItsAsk(t *testing.T) {
+	w := newWindow(t)
+	ann, _ := owners(t)
+	ann.propose("Count", "Count the lines")
+	ask := ann.asked(manifest.ContractGate)
+	ann.open()
+	chat := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(rw, `<a id="card" href="%s/asks/%s">what your agent waits for</a>`, ann.s.Origin(), ask.AskID)
+	}))
+	defer chat.Close()
+	w.run(chromedp.Navigate(ann.link()), visible(".card"))
+	w.run(chromedp.Navigate(chat.URL), visible("#card"), chromedp.Click(chromedp.CSS("#card")), visible("#again"), chromedp.Click(chromedp.CSS("#again")), visible("#deny"))
+	if at := w.at(); at != ann.s.Origin()+"/asks/"+ask.AskID.String() {
+		t.Errorf("the browser is at %s", at)
+	}
+}

@@ -80,9 +80,14 @@ func (s *Server) write(w http.ResponseWriter, status int, page string, f frame) 
 	return nil
 }
 
-// refuse says why nothing is shown, and how to get in.
+// refuse says why nothing is shown, and how to get in. Who follows a link on
+// another site comes without the cookie (it is strict): once more from here brings it.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	if err := s.write(w, status, "out", frame{Title: "Log in", Body: why}); err != nil {
+	body := struct{ Why, Again string }{Why: why}
+	if status == http.StatusUnauthorized && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		body.Again = r.URL.EscapedPath()
+	}
+	if err := s.write(w, status, "out", frame{Title: "Log in", Body: body}); err != nil {
 		http.Error(w, "internal", http.StatusInternalServerError)
 	}
 }

@@ -143,10 +143,12 @@ type ApproverView struct {
 	Here    bool           `json:"here"`              // this gateway's console can use it
 	Until   time.Time      `json:"until"`
 	Proves  string         `json:"presence"`
+
+	Certificate manifest.ApproverCertificate `json:"certificate"` // all that it says, for who renews it
 }
 
 func (g *Gateway) approverView(digest signing.Digest, c manifest.ApproverCertificate) ApproverView {
-	v := ApproverView{Digest: digest, Key: c.ApproverDid, Person: c.Person, Gates: []string{}, Until: c.ExpiresAt.Time(), Proves: manifest.PresenceDevice}
+	v := ApproverView{Digest: digest, Key: c.ApproverDid, Person: c.Person, Gates: []string{}, Until: c.ExpiresAt.Time(), Proves: manifest.PresenceDevice, Certificate: c}
 	for _, gate := range c.Gates {
 		v.Gates = append(v.Gates, manifest.GateWord(gate))
 	}

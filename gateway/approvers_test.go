@@ -227,6 +227,35 @@ func TestTwoPeopleAreNeeded(t *testing.T) { // G5
 	}
 }
 
+func TestARenewedPasskeyIsOneAndAVoterIsAskedOnce(t *testing.T) { // G5
+	ann, _ := pair(t)
+	pass, k := ann.passkey(5)
+	carl := ann.device(3, "carl")
+	ann.asks(2, map[string]signing.DID{"me": {}, "carl": carl.key.DID()})
+	c := *k.cert.Document().(*manifest.ApproverCertificate)
+	c.ExpiresAt = signing.TimeOf(time.Now().Add(2 * time.Hour))
+	renewed, err := manifest.Sign(&c, ann.owner(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := ann.g.AddApprover(ctx, gateway.Owner, gateway.Document{Wire: renewed.Wire().String()}); err != nil {
+		t.Fatal(err)
+	}
+	in := gateway.PasskeyAsk{Ask: ann.askOf(ann.propose().Task).Ask.AskID.String(), Origin: origin}
+	ys, err := ann.g.PasskeyYeses(ctx, gateway.Owner, in)
+	if err != nil || len(ys) != 1 || ys[0].Certificate != renewed.Digest() {
+		t.Fatalf("%+v, %v", ys, err)
+	}
+	out, err := ann.g.AllowByPasskey(ctx, gateway.Owner, gateway.PasskeyAnswer{Ask: in.Ask, Certificate: ys[0].Certificate, DecidedAt: ys[0].DecidedAt, Assertion: pass.Assert(ys[0].Challenge)})
+	if err != nil || out.State != string(approval.Waiting) || out.Votes != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if ys, err := ann.g.PasskeyYeses(ctx, gateway.Owner, in); err != nil || len(ys) != 0 {
+		t.Errorf("asked again: %+v, %v", ys, err)
+	}
+}
+
 func TestAnApproverTakenBackBeforeTheTallyDoesNotCount(t *testing.T) { // G5, I7
 	ann, _ := pair(t)
 	eva, carl, dora := ann.device(1, "eva"), ann.device(2, "carl"), ann.device(3, "dora")

@@ -43,7 +43,7 @@ func (g *Gateway) PasskeyYeses(ctx context.Context, by Caller, in PasskeyAsk) (o
 		if r.stateAt(t.now) != approval.Waiting || g.Approvers == nil {
 			return nil
 		}
-		certs, err := t.passkeysFor(r.Ask, in.Origin)
+		certs, err := t.passkeysFor(r, in.Origin)
 		for _, s := range certs {
 			c, ok := s.Document().(*manifest.ApproverCertificate)
 			if !ok {
@@ -67,24 +67,33 @@ func yesBy(a approval.Ask, certificate manifest.Signed, at time.Time) manifest.G
 }
 
 // passkeysFor are the certificates of passkeys at an origin that are asked, good
-// now, and whose key this gateway holds.
-func (t *turn) passkeysFor(a approval.Ask, origin string) (out []manifest.Signed, err error) {
+// now, and whose key this gateway holds: of one key the newest, of whoever has
+// said yes already none.
+func (t *turn) passkeysFor(r askRow, origin string) (out []manifest.Signed, err error) {
 	recs, err := t.RecordsOf(t.g.Owner.String())
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range recs {
-		s, ok := t.approverIn(r)
+	voted := approval.Voters(r.Ask, t.votes(r), t.now)
+	newest := map[signing.DID]int{}
+	for _, rec := range recs {
+		s, ok := t.approverIn(rec)
 		if !ok {
 			continue
 		}
 		c := t.trust.Approvers[s.Digest()]
-		if c.Credential == nil || c.Credential.Origin != origin || !t.now.Before(c.ExpiresAt.Time()) || !approval.Asked(a, c) {
+		if c.Credential == nil || c.Credential.Origin != origin || !t.now.Before(c.ExpiresAt.Time()) || !approval.Asked(r.Ask, c) || voted[c.Person] {
 			continue
 		}
-		if _, err := t.g.Approvers.Approver(c.ApproverDid); err == nil {
-			out = append(out, s)
+		if _, err := t.g.Approvers.Approver(c.ApproverDid); err != nil {
+			continue
 		}
+		if i, again := newest[c.ApproverDid]; again { // a renewal came later
+			out[i] = s
+			continue
+		}
+		newest[c.ApproverDid] = len(out)
+		out = append(out, s)
 	}
 	return out, nil
 }

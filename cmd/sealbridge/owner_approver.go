@@ -24,7 +24,7 @@ func approverCommand(a *app) *cobra.Command {
 		Long: "A passkey of the console, or a key on a device elsewhere, answers gates once the\n" +
 			"owner key has certified it. Its yes is proven to everybody, offline.",
 		Example: "  sealbridge approver add --passkey 7K2Q-41VD-0RTE\n  sealbridge approver list"}
-	c.AddCommand(approverAdd(a), approverKey(a), approverList(a), approverRevoke(a))
+	c.AddCommand(approverAdd(a), approverKey(a), approverList(a), approverRenew(a), approverRevoke(a))
 	return c
 }
 
@@ -56,29 +56,7 @@ func approverAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			owner, _, err := a.owner(h)
-			if err != nil {
-				return err
-			}
-			v, err := manifest.Sign(&cert, owner, a.now())
-			if err != nil {
-				return err
-			}
-			out, err := local.AddApprover.Call(c.Context(), cl, gateway.Document{Wire: v.Wire().String()})
-			if err != nil {
-				return err
-			}
-			if in.out != "" {
-				if err := writeDocument(in.out, v.Wire()); err != nil {
-					return err
-				}
-			}
-			if a.json {
-				return a.emit(out)
-			}
-			a.print("%s of %s may answer %s until %s\n", out.Proves, out.Person, strings.Join(out.Gates, ", "), inLocal(out.Until))
-			a.asksThem(h, out)
-			return nil
+			return a.certify(c.Context(), h, cl, cert, in.out)
 		},
 	}
 	f := c.Flags()
@@ -89,6 +67,33 @@ func approverAdd(a *app) *cobra.Command {
 	f.StringVar(&in.until, "for", "90d", "how long, 90d at most")
 	f.StringVarP(&in.out, "out", "o", "", "also write the certificate to a file: a device needs it to answer")
 	return c
+}
+
+// certify signs a certificate with the owner key, here and not in the gateway (G9), and hands it in.
+func (a *app) certify(ctx context.Context, h *home.Home, cl *local.Client, cert manifest.ApproverCertificate, file string) error {
+	owner, _, err := a.owner(h)
+	if err != nil {
+		return err
+	}
+	v, err := manifest.Sign(&cert, owner, a.now())
+	if err != nil {
+		return err
+	}
+	out, err := local.AddApprover.Call(ctx, cl, gateway.Document{Wire: v.Wire().String()})
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		if err := writeDocument(file, v.Wire()); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return a.emit(out)
+	}
+	a.print("%s of %s may answer %s until %s\n", out.Proves, out.Person, strings.Join(out.Gates, ", "), inLocal(out.Until))
+	a.asksThem(h, out)
+	return nil
 }
 
 // certificate is what the owner key is asked to sign, shown before it is.
@@ -216,6 +221,35 @@ func at(v gateway.ApproverView) string {
 func approverRef(v gateway.ApproverView) string {
 	d := v.Digest.String()
 	return d[len(d)-8:]
+}
+
+func approverRenew(a *app) *cobra.Command {
+	var span, out string
+	c := &cobra.Command{Use: "renew APPROVER", Short: "certify the same passkey or device for another term", Args: cobra.ExactArgs(1), Example: "  sealbridge approver renew 4be109c7 --for 90d",
+		RunE: func(c *cobra.Command, args []string) error {
+			h, cl, err := a.client()
+			if err != nil {
+				return err
+			}
+			term, err := manifest.ParseSpan(span)
+			if err != nil {
+				return err
+			}
+			list, err := local.Approvers.Call(c.Context(), cl, gateway.None{})
+			if err != nil {
+				return err
+			}
+			v, err := findApprover(list.Approvers, args[0])
+			if err != nil {
+				return err
+			}
+			cert := v.Certificate
+			cert.IssuedAt, cert.ExpiresAt = signing.TimeOf(a.now()), signing.TimeOf(a.now().Add(min(term, approverTerm)))
+			return a.certify(c.Context(), h, cl, cert, out)
+		}}
+	c.Flags().StringVar(&span, "for", "90d", "how long from now, 90d at most")
+	c.Flags().StringVarP(&out, "out", "o", "", "also write the certificate to a file: a device needs it to answer")
+	return c
 }
 
 func approverRevoke(a *app) *cobra.Command {

@@ -89,13 +89,17 @@ func TestDevicesElsewhereAnswerTogether(t *testing.T) {
 	if s := ann(0, "gate", "allow", id, "--as", at("dora.key"), "--certificate", at("dora.json")); !strings.Contains(s, "allowed, so this gateway said: proposed") {
 		t.Errorf("the second vote: %s", s)
 	}
+	if s := ann(0, "approver", "renew", "dora", "--for", "60d", "-o", at("dora.json")); !strings.Contains(s, "device of dora may answer contract until") {
+		t.Errorf("renewed: %s", s)
+	}
+	ann(4, "approver", "renew", "dora") // there are two now: say which
 	if s := ann(1, "doctor"); !strings.Contains(s, "device of carl, 29 days left") || !strings.Contains(s, "device of dora, 29 days left") {
 		t.Errorf("doctor: %s", s)
 	}
 	ann(0, "approver", "revoke", "carl", "--reason", "phone lost")
 	ann(1, "approver", "revoke", "carl")
 	var list gateway.ApproverList
-	if err := json.Unmarshal([]byte(ann(0, "approver", "list", "--json")), &list); err != nil || len(list.Approvers) != 1 || list.Approvers[0].Person != "dora" || list.Revocations != 1 {
+	if err := json.Unmarshal([]byte(ann(0, "approver", "list", "--json")), &list); err != nil || len(list.Approvers) != 2 || list.Approvers[0].Person != "dora" || list.Revocations != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	ann(0, "export", d.task, "-o", at("bundle.json"))

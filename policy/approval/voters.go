@@ -64,16 +64,21 @@ func certifiedAt(v manifest.Verified, at time.Time) bool {
 	return !ok || at.Before(c.ExpiresAt.Time())
 }
 
-// Yeses is how many people have said yes so far, each counted once. It looks at
-// every vote again: a certificate that ran out since does not count (G5).
-func Yeses(a Ask, said []manifest.Verified, at time.Time) int64 {
+// Voters are the people who have said yes so far. It looks at every vote again:
+// a certificate that ran out since does not count (G5).
+func Voters(a Ask, said []manifest.Verified, at time.Time) map[string]bool {
 	digest, yes := a.Digest(), map[string]bool{}
 	for _, v := range said {
 		if d, err := counts(a, digest, v, at); err == nil && d.Verdict == Allow {
 			yes[person(v)] = true
 		}
 	}
-	return int64(len(yes))
+	return yes
+}
+
+// Yeses is how many people have said yes so far, each counted once.
+func Yeses(a Ask, said []manifest.Verified, at time.Time) int64 {
+	return int64(len(Voters(a, said, at)))
 }
 
 // Proven says whether others need not take a decision's presence on trust: a

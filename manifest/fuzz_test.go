@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"sealbridge/manifest"
+	"sealbridge/signing"
 	"sealbridge/signing/jcs"
+	"sealbridge/signing/passkey"
 )
 
 // Whatever Open takes writes itself again byte for byte, and nothing panics.
@@ -50,6 +52,35 @@ func FuzzSignAgain(f *testing.F) {
 			if again, err := b.EncodeCanonical(); err != nil || again.String() != v.String() {
 				t.Fatalf("re-encodes to %s, %v", again, err)
 			}
+		}
+	})
+}
+
+// Whatever a browser, an authenticator and whoever holds an approver's key make
+// up: no yes by a certified passkey is read without that passkey's signature over this decision.
+func FuzzApproval(f *testing.F) {
+	good := approved(approver(annPhone, annPasskey), annPhone, annPasskey)
+	f.Add("passkey", good.Assertion.ClientDataJSON, good.Assertion.AuthenticatorData, good.Assertion.Signature, true)
+	f.Add("none", "", "", "", false)
+	f.Add("device", "e30", "", "AA", false)
+	f.Fuzz(func(t *testing.T, presence, client, data, signature string, asserted bool) {
+		d := *good
+		d.Presence, d.Assertion = presence, nil
+		if asserted {
+			d.Assertion = &passkey.Assertion{ClientDataJSON: client, AuthenticatorData: data, Signature: signature}
+		}
+		payload, err := jcs.Encode(d)
+		if err != nil {
+			return
+		}
+		c, _ := signing.ContextFor("sealbridge/gate-decision")
+		block, err := signing.Sign(payload, c, annPhone, noon)
+		if err != nil {
+			return
+		}
+		s, err := manifest.Open(payload.With("signature", must(jcs.Encode(block))).Bytes(), nil)
+		if err == nil && (presence != "passkey" || annPasskey.Credential.Check(*d.Assertion, must(manifest.Challenge(d))) != nil || s.IsZero()) {
+			t.Fatalf("read %s %s %s %s", presence, client, data, signature)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sealbridge/gateway"
@@ -35,16 +36,17 @@ type gatewayConn interface {
 
 // side is one owner's gateway with real parts but for the relay.
 type side struct {
-	t       testing.TB
-	home    *home.Home
-	g       *gateway.Gateway
-	stop    func()
-	dial    func(side) gatewayConn
-	journal *journal.Journal
-	rules   gateway.Rules
-	teller  gateway.Notifier // set before a restart
-	clock   func() time.Time // set before a restart; nil: the real one
-	reach   func(context.Context, manifest.RelayRef) (gateway.Away, error)
+	t        testing.TB
+	home     *home.Home
+	g        *gateway.Gateway
+	stop     func()
+	dial     func(side) gatewayConn
+	journal  *journal.Journal
+	rules    gateway.Rules
+	teller   gateway.Notifier // set before a restart
+	patience time.Duration    // of until; a minute where it is less
+	clock    func() time.Time // set before a restart; nil: the real one
+	reach    func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 
 // worker is an agent program: it counts the lines of its input and writes a file.
@@ -197,7 +199,7 @@ func (s *side) confirm() {
 // until looks again whenever something may have been written.
 func (s *side) until(what string, ok func() bool) {
 	s.t.Helper()
-	late := time.After(60 * time.Second)
+	late := time.After(max(s.patience, 60*time.Second))
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for !ok() {
@@ -458,27 +460,30 @@ func TestCancelEndsATaskThatWaitsAndTwiceIsHarmless(t *testing.T) { // B020
 }
 
 func TestLossDuplicatesAndReorderingChangeNothing(t *testing.T) { // F7 in small
-	mem := relaytest.NewMemory()
-	var mu sync.Mutex
-	n := 0
-	mem.Fate = func(_, _ signing.DID, _ []byte) relaytest.Fate {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return []relaytest.Fate{relaytest.Deliver, relaytest.Twice, relaytest.Unsure, relaytest.Late, relaytest.Refuse}[n%5]
-	}
-	ann, ben := pairOn(t, mem)
-	p := ann.propose()
-	ann.allow(manifest.ContractGate)
-	ben.allow(manifest.ContractGate)
-	ann.allow(manifest.DeliveryGate)
-	ann.until("completed", func() bool { return ann.state(p.Task).Released })
-	ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
-	for _, s := range []*side{ann, ben} {
-		if h := s.state(p.Task).History; len(h) != 5 {
-			t.Errorf("%s holds %d events, want 5", s.home.Config.Name, len(h))
+	synctest.Test(t, func(t *testing.T) {
+		mem := relaytest.NewMemory()
+		var mu sync.Mutex
+		n := 0
+		mem.Fate = func(_, _ signing.DID, _ []byte) relaytest.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return []relaytest.Fate{relaytest.Deliver, relaytest.Twice, relaytest.Unsure, relaytest.Late, relaytest.Refuse}[n%5]
 		}
-	}
+		ann, ben := pairOn(t, mem)
+		ann.patience, ben.patience = 24*time.Hour, 24*time.Hour // of the bubble: what is late comes again after minutes
+		p := ann.propose()
+		ann.allow(manifest.ContractGate)
+		ben.allow(manifest.ContractGate)
+		ann.allow(manifest.DeliveryGate)
+		ann.until("completed", func() bool { return ann.state(p.Task).Released })
+		ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+		for _, s := range []*side{ann, ben} {
+			if h := s.state(p.Task).History; len(h) != 5 {
+				t.Errorf("%s holds %d events, want 5", s.home.Config.Name, len(h))
+			}
+		}
+	})
 }
 
 func TestARestoredHomeGoesIntoRecoveryAndSignsNothing(t *testing.T) { // R4b

@@ -186,7 +186,7 @@ const nudgeEvery = 10 * time.Minute
 func (g *Gateway) Approval(ctx context.Context, by Caller, in AskRef) (out Approval, err error) {
 	err = g.view(ctx, func(t *turn) error {
 		r, err := t.askOf(by, in)
-		out = approvalOf(r)
+		out = approvalOf(r, t.now)
 		return err
 	})
 	return out, err
@@ -199,8 +199,8 @@ func (g *Gateway) RequestApproval(ctx context.Context, by Caller, in AskRef) (ou
 		if err != nil {
 			return err
 		}
-		out = approvalOf(r)
-		if r.State != string(approval.Waiting) || t.now.Before(r.Nudged.Add(nudgeEvery)) || t.now.Before(r.At.Add(nudgeEvery)) {
+		out = approvalOf(r, t.now)
+		if r.stateAt(t.now) != approval.Waiting || t.now.Before(r.Nudged.Add(nudgeEvery)) || t.now.Before(r.At.Add(nudgeEvery)) {
 			return nil
 		}
 		r.Nudged = t.now
@@ -212,11 +212,12 @@ func (g *Gateway) RequestApproval(ctx context.Context, by Caller, in AskRef) (ou
 	return out, err
 }
 
-func approvalOf(r askRow) Approval {
+// approvalOf is the ask at an instant: expired from its end on, whoever looks (B015).
+func approvalOf(r askRow, now time.Time) Approval {
 	if r.Task == "" {
 		return Approval{}
 	}
-	return Approval{r.Ask.AskID.String(), manifest.GateWord(r.Ask.Gate), r.State, r.Ask.TaskID.String(), r.Ask.Until.Time(), r.Closed}
+	return Approval{r.Ask.AskID.String(), manifest.GateWord(r.Ask.Gate), string(r.stateAt(now)), r.Ask.TaskID.String(), r.Ask.Until.Time(), r.Closed}
 }
 
 // askOf finds an ask of a task that the caller sees; of a task it is the open one, else the newest.
@@ -242,7 +243,7 @@ func (t *turn) askOf(by Caller, in AskRef) (r askRow, err error) {
 		return r, err
 	}
 	for _, k := range rows {
-		if k.V.State == string(approval.Waiting) {
+		if k.V.stateAt(t.now) == approval.Waiting {
 			return k.V, nil
 		}
 		if r.Task == "" || r.At.Before(k.V.At) {

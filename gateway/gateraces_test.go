@@ -233,6 +233,9 @@ func TestLateIsRefusedAtTheSameInstantOnEverySurface(t *testing.T) {
 			if g := gateOf(t, ann, a.Task); (g.State == string(approval.Expired)) != c.late {
 				t.Errorf("at %s the task says %s", c.at, g.State)
 			}
+			if v, err := ann.g.Approval(ctx, gateway.Owner, gateway.AskRef{Task: a.Task}); err != nil || (v.State == string(approval.Expired)) != c.late {
+				t.Errorf("at %s the agents' door says %+v, %v", c.at, v, err)
+			}
 			if err := way(a, yes); (spec.ReasonOf(err) == spec.GateExpired) != c.late || !c.late && err != nil {
 				t.Errorf("%s at %s: %v", what, c.at, err)
 			}

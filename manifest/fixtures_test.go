@@ -114,7 +114,7 @@ func decision() *manifest.GateDecision {
 func standing() manifest.Standing {
 	m := simple()
 	return manifest.Standing{Gate: manifest.ContractGate, Side: manifest.Requester, Contact: benOwner.DID(), Agent: "claude", TaskType: "report", Each: m.Budget.Limits(), Total: m.Budget.Limits(),
-		Files: 1, Bytes: 12, Seconds: 8 * 3600, Retries: 1, Mode: "hybrid", Gates: []manifest.Gate{manifest.ContractGate}, Level: "subprocess_restricted", Scope: "ephemeral_workspace_only",
+		Files: 1, Bytes: 12, Seconds: 8 * 3600, Retries: 1, Mode: "hybrid", Over: m.Budget.OnOverrun, Receipt: m.Verification.RequireUsageReceipt, Attest: m.Verification.RequireExecutionAttestation, Gates: []manifest.Gate{manifest.ContractGate}, Level: "subprocess_restricted", Scope: "ephemeral_workspace_only",
 		Model: "any", Uses: 5, From: later(0), Until: later(7 * day)}
 }
 

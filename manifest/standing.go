@@ -26,6 +26,9 @@ type Standing struct {
 	Bytes    int64        `json:"bytes" rule:"num=0..107374182400"`
 	Seconds  int64        `json:"seconds" rule:"num=1..7776000"` // from a contract's making to its deadline
 	Retries  int64        `json:"retries" rule:"num=0..10"`
+	Receipt  bool         `json:"receipt"` // whether a contract requires the usage receipt: as here
+	Attest   bool         `json:"attestation"`
+	Over     string       `json:"onOverrun" rule:"enum=hard_stop|request_hitl_amendment"`
 	Mode     string       `json:"mode" rule:"enum=schema_only|automated_checks|human_in_the_loop|hybrid"`
 	Gates    []Gate       `json:"gates" rule:"items=0..5,unique,each.enum=GATE_CONTRACT_ACCEPT|GATE_EXTERNAL_SIDE_EFFECT|GATE_BUDGET_OVERRUN|GATE_SUB_DELEGATION|GATE_DELIVERY_ACCEPT"` // that a contract names at least
 	Level    string       `json:"isolationLevel" rule:"enum=subprocess_restricted|oci_container|wasm"`
@@ -107,10 +110,11 @@ func (s Standing) Covers(m TaskManifest, owner signing.DID) error {
 		{m.Task.TaskType == s.TaskType, "/task/taskType"},
 		{m.ParentTaskID == nil && p.MaxDelegationDepth == 0 && len(p.GrantedCapabilities) == 0, "/permissions"},
 		{b.CostBearer == "worker_byok" && b.SettlementExtension.IsZero(), "/budget/costBearer"},
-		{within4(b.Limits(), s.Each), "/budget"},
+		{within4(b.Limits(), s.Each) && b.OnOverrun == s.Over, "/budget"},
 		{int64(len(m.IO.InputArtifacts)) <= s.Files && bytes <= s.Bytes, "/io/inputArtifacts"},
 		{m.Deadline.Time().Sub(m.CreatedAt.Time()) <= time.Duration(s.Seconds)*time.Second, "/deadline"},
 		{m.Verification.MaxRetries <= s.Retries, "/verification/maxRetries"},
+		{m.Verification.RequireUsageReceipt == s.Receipt && m.Verification.RequireExecutionAttestation == s.Attest, "/verification"},
 		{m.Verification.Mode == s.Mode && !hasCommand(m.Verification.Checks), "/verification"},
 		{x.NetworkAccess == "none" && len(x.AllowedHosts) == 0, "/sandboxPolicy/networkAccess"},
 		{x.IsolationLevel == s.Level && (x.AllowSubprocessFallback == nil || !*x.AllowSubprocessFallback), "/sandboxPolicy/isolationLevel"},

@@ -49,8 +49,15 @@ func TestAStandingYesCoversNothingWider(t *testing.T) {
 		"a command": func(m *manifest.TaskManifest) {
 			m.Verification.Checks = []manifest.Check{{Kind: "deterministic_command", Target: "rm"}}
 		},
-		"a gate less": func(m *manifest.TaskManifest) { m.HITLPolicy.RequiredGates = nil },
-		"no worker":   func(m *manifest.TaskManifest) { m.Worker = nil },
+		"another receipt": func(m *manifest.TaskManifest) {
+			m.Verification.RequireUsageReceipt = !m.Verification.RequireUsageReceipt
+		},
+		"another attestation": func(m *manifest.TaskManifest) {
+			m.Verification.RequireExecutionAttestation = !m.Verification.RequireExecutionAttestation
+		},
+		"asking for more": func(m *manifest.TaskManifest) { m.Budget.OnOverrun = "request_hitl_amendment" },
+		"a gate less":     func(m *manifest.TaskManifest) { m.HITLPolicy.RequiredGates = nil },
+		"no worker":       func(m *manifest.TaskManifest) { m.Worker = nil },
 	} {
 		m := simple()
 		mend(&m)

@@ -15,7 +15,7 @@ func benStands(uses int64) Consent {
 	m := contract(nil)
 	s := manifest.Standing{Gate: manifest.ContractGate, Side: asW, Contact: ann.owner.DID(), Agent: "coder", Each: m.Budget.Limits(),
 		Total:   manifest.Meters{InputTokens: 1000 * uses, OutputTokens: 500 * uses, ToolInvocations: 10 * uses, WallClockSeconds: 600 * uses},
-		Seconds: int64(deadline.Sub(t0) / time.Second), Retries: 1, Mode: "schema_only", Gates: m.HITLPolicy.RequiredGates, Level: "subprocess_restricted", Scope: "ephemeral_workspace_only",
+		Seconds: int64(deadline.Sub(t0) / time.Second), Retries: 1, Mode: "schema_only", Over: m.Budget.OnOverrun, Gates: m.HITLPolicy.RequiredGates, Level: "subprocess_restricted", Scope: "ephemeral_workspace_only",
 		Box: &manifest.Isolation{Level: "subprocess_restricted", Enforced: "gateway"}, Model: "none", Uses: uses, From: signing.TimeOf(t0), Until: signing.TimeOf(t0.Add(24 * time.Hour))}
 	return Consent{Gate: manifest.ContractGate, AskDigest: signing.DigestOf([]byte("ask")), Contract: signing.DigestOf([]byte("another")), Subject: s.Subject(),
 		Owner: ben.owner.DID(), Decision: signing.DigestOf([]byte(`{"decision":1}`)), Lasts: manifest.LastsStanding, Grant: &s, Presence: "passphrase"}

@@ -50,7 +50,8 @@ func StandingFor(a Ask, uses int64, from, until time.Time) (manifest.Standing, e
 	}
 	s := manifest.Standing{Gate: a.Gate, Side: a.Side, Contact: a.From.OwnerDid, Agent: a.Agent, TaskType: m.Task.TaskType,
 		Each: m.Budget.Limits(), Total: times(m.Budget.Limits(), uses), Files: int64(len(m.IO.InputArtifacts)),
-		Seconds: int64(m.Deadline.Time().Sub(m.CreatedAt.Time()) / time.Second), Retries: m.Verification.MaxRetries, Mode: m.Verification.Mode,
+		Seconds: int64(m.Deadline.Time().Sub(m.CreatedAt.Time()) / time.Second), Retries: m.Verification.MaxRetries, Mode: m.Verification.Mode, Over: m.Budget.OnOverrun,
+		Receipt: m.Verification.RequireUsageReceipt, Attest: m.Verification.RequireExecutionAttestation,
 		Gates: m.HITLPolicy.RequiredGates, Level: m.SandboxPolicy.IsolationLevel, Scope: m.SandboxPolicy.FilesystemScope,
 		Model: "any", Uses: uses, From: signing.TimeOf(from), Until: signing.TimeOf(until)}
 	for _, f := range m.IO.InputArtifacts {

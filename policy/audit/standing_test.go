@@ -33,7 +33,7 @@ func TestAStandingYesIsHeldByTheAuditor(t *testing.T) {
 		s := newStory(t)
 		m := must(manifest.ReadManifest(s.payload))
 		grant := manifest.Standing{Gate: manifest.ContractGate, Side: manifest.Requester, Contact: ben.owner.DID(), Agent: "claude", TaskType: m.Task.TaskType,
-			Each: m.Budget.Limits(), Total: m.Budget.Limits(), Files: 100, Bytes: 1 << 30, Seconds: 90 * 86400, Retries: 10, Mode: m.Verification.Mode, Gates: []manifest.Gate{},
+			Each: m.Budget.Limits(), Total: m.Budget.Limits(), Files: 100, Bytes: 1 << 30, Seconds: 90 * 86400, Retries: 10, Mode: m.Verification.Mode, Over: m.Budget.OnOverrun, Receipt: m.Verification.RequireUsageReceipt, Attest: m.Verification.RequireExecutionAttestation, Gates: []manifest.Gate{},
 			Level: m.SandboxPolicy.IsolationLevel, Scope: m.SandboxPolicy.FilesystemScope, Model: "any", Uses: 9, From: signing.TimeOf(noon.Add(-time.Hour)), Until: signing.TimeOf(noon.Add(24 * time.Hour))}
 		key := ann.owner
 		if what == "by the agent" {

@@ -105,13 +105,14 @@ type audit struct {
 	sealed   bool
 }
 
-// batch is how many documents are opened at once: enough to keep the cores
-// busy, few enough to hold in memory beside the evidence.
-const batch = 256
+// ahead is how many documents may be read before they are opened: enough to
+// keep the cores busy.
+const ahead = 256
 
 // read takes the documents from the file and opens them, on all cores, in order.
 func (a *audit) read(r io.Reader) error {
-	var wait []*document
+	open, wait := a.opener()
+	defer wait()
 	for v, err := range jcs.Documents(r, jcs.DocumentLimits) {
 		if err != nil {
 			return err
@@ -123,13 +124,10 @@ func (a *audit) read(r io.Reader) error {
 			continue
 		}
 		d := &document{path: "/documents/" + strconv.Itoa(len(a.docs)), value: v}
-		a.docs, wait = append(a.docs, d), append(wait, d)
-		if len(wait) == batch {
-			a.open(wait)
-			wait = nil
-		}
+		a.docs = append(a.docs, d)
+		open(d)
 	}
-	a.open(wait)
+	wait()
 	a.sorted = slices.Clone(a.docs)
 	sort.SliceStable(a.sorted, func(i, j int) bool { return a.sorted[i].whole.String() < a.sorted[j].whole.String() })
 	if len(a.docs) == 1 && !a.bundle {
@@ -163,17 +161,22 @@ func (a *audit) around(v jcs.Value) error {
 	return nil
 }
 
-func (a *audit) open(docs []*document) {
-	cores := min(max(1, a.o.Cores), len(docs))
+// opener opens documents while others are still read. wait returns when all are
+// open, and may be called again.
+func (a *audit) opener() (open func(*document), wait func()) {
+	if a.o.Cores <= 1 {
+		return func(d *document) { d.open(a.keys) }, func() {}
+	}
+	next := make(chan *document, ahead)
 	var wg sync.WaitGroup
-	for c := range cores {
+	for range a.o.Cores {
 		wg.Go(func() {
-			for i := c; i < len(docs); i += cores {
-				docs[i].open(a.keys)
+			for d := range next {
+				d.open(a.keys)
 			}
 		})
 	}
-	wg.Wait()
+	return func(d *document) { next <- d }, sync.OnceFunc(func() { close(next); wg.Wait() })
 }
 
 // open is all that can be said of a document alone. It touches nothing else.

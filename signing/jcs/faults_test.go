@@ -3,6 +3,7 @@ package jcs
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,6 +195,26 @@ func TestADuplicateIsFoundInAnyOrder(t *testing.T) {
 		}
 		if got != want || (err == nil) != (want == "") {
 			t.Fatalf("%v: %v, want a duplicate at %q", list, err, want)
+		}
+	})
+}
+
+// A name that stands twice is found wherever it stands, among names in any order.
+func TestANameThatStandsTwiceIsFoundInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{0,6}`), 1, 300, rapid.ID[string]).Draw(t, "names")
+		names = rapid.Permutation(names).Draw(t, "order")
+		text := func(names []string) []byte { return []byte(`{"` + strings.Join(names, `":0,"`) + `":0}`) }
+		if _, err := Canonicalize(text(names)); err != nil {
+			t.Fatalf("%d names that differ: %v", len(names), err)
+		}
+		again := rapid.SampledFrom(names).Draw(t, "again")
+		for _, list := range [][]string{append(slices.Clone(names), again), append([]string{again}, names...)} {
+			for door, read := range doors {
+				if _, err := read(text(list)); spec.ReasonOf(err) != spec.Malformed || !strings.Contains(err.Error(), "duplicate") {
+					t.Fatalf("%s: %q twice among %d names: %v", door, again, len(names), err)
+				}
+			}
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (s *scanner) canonValue() bool {
 	case '[':
 		return s.canonArray()
 	case '"':
-		_, ok := s.canonString()
+		_, _, ok := s.canonString()
 		return ok
 	case 't':
 		return s.word("true")
@@ -74,13 +74,20 @@ func (s *scanner) canonObject() bool {
 		s.depth--
 		return true
 	}
-	last, first := "", true
+	last, lastPlain, first := "", true, true
 	for {
-		name, ok := s.canonString()
-		if !ok || !first && !nameLess(last, name) || !s.byte(':') || !s.canonValue() {
+		name, isPlain, ok := s.canonString()
+		if !ok {
 			return false
 		}
-		last, first = name, false
+		rises := first || last < name
+		if !isPlain || !lastPlain {
+			rises = first || nameLess(last, name)
+		}
+		if !rises || !s.byte(':') || !s.canonValue() {
+			return false
+		}
+		last, lastPlain, first = name, isPlain, false
 		if s.byte('}') {
 			s.depth--
 			return true
@@ -114,37 +121,55 @@ func (s *scanner) canonArray() bool {
 	}
 }
 
-// canonString reads a string in RFC 8785 spelling and returns what stands between the quotes.
-func (s *scanner) canonString() (raw string, ok bool) {
+// isOrdinary are the bytes that stand for themselves in a string and need no look.
+var isOrdinary = func() (table [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
+// ordinary passes over ordinary bytes.
+func (s *scanner) ordinary() {
+	i := s.i
+	for i < len(s.src) && isOrdinary[s.src[i]] {
+		i++
+	}
+	s.i = i
+}
+
+// canonString reads a string in RFC 8785 spelling and returns what stands
+// between the quotes, and whether that is plain.
+func (s *scanner) canonString() (raw string, isPlain, ok bool) {
 	if !s.byte('"') {
-		return "", false
+		return "", false, false
 	}
 	start := s.i
-	for s.i < len(s.src) {
-		c := s.src[s.i]
-		switch {
+	for isPlain = true; ; isPlain = false {
+		s.ordinary()
+		if s.i >= len(s.src) {
+			return "", false, false
+		}
+		switch c := s.src[s.i]; {
 		case c == '"':
 			s.i++
-			return s.src[start : s.i-1], true
+			return s.src[start : s.i-1], isPlain, true
 		case c == '\\':
 			n := canonEscape(s.src[s.i:])
 			if n == 0 {
-				return "", false
+				return "", false, false
 			}
 			s.i += n
 		case c < 0x20:
-			return "", false
-		case c < utf8.RuneSelf:
-			s.i++
+			return "", false, false
 		default:
 			r, n := utf8.DecodeRuneInString(s.src[s.i:])
 			if r == utf8.RuneError && n == 1 || noncharacter(r) {
-				return "", false
+				return "", false, false
 			}
 			s.i += n
 		}
 	}
-	return "", false
 }
 
 // canonEscape is the length of a canonical escape at the start of s, or 0.
@@ -215,20 +240,25 @@ func canonNumber(tok string) bool {
 	if digits == "" {
 		return false
 	}
-	if len(digits) <= 15 && onlyDigits(digits) { // below 2^53 for sure
-		return tok == "0" || digits[0] != '0'
+	if isSmall, canonical := small(tok, digits); isSmall {
+		return canonical
 	}
 	f, why := number(tok)
 	return why == "" && tok == formatNumber(f)
 }
 
-func onlyDigits(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
+// small says whether tok is a whole number of so few digits that it lies below
+// 2^53, and whether it is spelt as RFC 8785 wants it.
+func small(tok, digits string) (ok, canonical bool) {
+	if len(digits) == 0 || len(digits) > 15 {
+		return false, false
+	}
+	for i := 0; i < len(digits); i++ {
+		if digits[i] < '0' || digits[i] > '9' {
+			return false, false
 		}
 	}
-	return true
+	return true, tok == "0" || digits[0] != '0'
 }
 
 // number reads a token of RFC 8259 grammar; why is the rule it breaks.

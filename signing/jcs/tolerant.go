@@ -29,6 +29,9 @@ func (s *scanner) tolerant() error {
 
 // under notes one step of the way to an error, from the inside out.
 func (s *scanner) under(step string, err error) error {
+	if s.trail == nil {
+		s.trail = make([]string, 0, s.lim.Depth)
+	}
 	s.trail = append(s.trail, step)
 	return err
 }
@@ -42,25 +45,6 @@ func (s *scanner) placed(err error) error {
 		b.WriteString(step)
 	}
 	return spec.At(b.String(), err)
-}
-
-// isNew says whether an object whose names begin at from in s.names has no
-// such name yet. Names that ascend, as they do in a canonical text, lie there
-// in order; only those that fall need a map.
-func (s *scanner) isNew(name string, from int, fallen *map[string]bool) bool {
-	rising := s.names[from:]
-	if k := len(rising); k == 0 || rising[k-1] < name {
-		s.names = append(s.names, name)
-		return true
-	}
-	if _, twice := slices.BinarySearch(rising, name); twice || (*fallen)[name] {
-		return false
-	}
-	if *fallen == nil {
-		*fallen = make(map[string]bool)
-	}
-	(*fallen)[name] = true
-	return true
 }
 
 func (s *scanner) space() {
@@ -83,9 +67,9 @@ func (s *scanner) value() error {
 	}
 	switch s.src[s.i] {
 	case '{':
-		return s.nested(s.object)
+		return s.nested((*scanner).object)
 	case '[':
-		return s.nested(s.array)
+		return s.nested((*scanner).array)
 	case '"':
 		_, err := s.str()
 		return err
@@ -98,13 +82,13 @@ func (s *scanner) value() error {
 	return s.num()
 }
 
-func (s *scanner) nested(read func() error) error {
+func (s *scanner) nested(read func(*scanner) error) error {
 	if s.depth++; s.depth > s.lim.Depth {
 		return tooLarge("", "depth %d", s.lim.Depth)
 	}
 	s.i++
 	s.space()
-	err := read()
+	err := read(s)
 	s.depth--
 	return err
 }
@@ -115,7 +99,7 @@ func (s *scanner) object() error {
 	}
 	from := len(s.names)
 	defer func() { s.names = s.names[:from] }()
-	var fallen map[string]bool
+	var fallen nameSet
 	for {
 		if s.i >= len(s.src) || s.src[s.i] != '"' {
 			return malformed("", "expected a member name")
@@ -172,6 +156,9 @@ func (s *scanner) num() error {
 	if len(tok) > s.lim.Number {
 		return tooLarge("", "number of %d characters", s.lim.Number)
 	}
+	if _, plain := small(tok, strings.TrimPrefix(tok, "-")); plain {
+		return nil
+	}
 	if _, why := number(tok); why != "" {
 		return malformed("", why)
 	}
@@ -182,9 +169,12 @@ func (s *scanner) num() error {
 func (s *scanner) str() (string, error) {
 	s.i++
 	start := s.i
-	for s.i < len(s.src) {
-		c := s.src[s.i]
-		switch {
+	for {
+		s.ordinary()
+		if s.i >= len(s.src) {
+			return "", malformed("", "string without an end")
+		}
+		switch c := s.src[s.i]; {
 		case c == '"':
 			s.i++
 			return s.src[start : s.i-1], nil
@@ -194,8 +184,6 @@ func (s *scanner) str() (string, error) {
 			}
 		case c < 0x20:
 			return "", malformed("", "control character in a string")
-		case c < utf8.RuneSelf:
-			s.i++
 		default:
 			r, n := utf8.DecodeRuneInString(s.src[s.i:])
 			if r == utf8.RuneError && n == 1 {
@@ -207,7 +195,6 @@ func (s *scanner) str() (string, error) {
 			s.i += n
 		}
 	}
-	return "", malformed("", "string without an end")
 }
 
 func (s *scanner) escape() error {
@@ -258,6 +245,9 @@ func unit(s string) (rune, bool) {
 func pointer(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "…"
+	}
+	if strings.IndexByte(name, '~') < 0 && strings.IndexByte(name, '/') < 0 {
+		return name
 	}
 	return toPointer.Replace(name)
 }

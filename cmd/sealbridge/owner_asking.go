@@ -82,7 +82,7 @@ func (a *app) addAsking(h *home.Home, name string, x asking) error {
 	default:
 		a.print("Put this into the client's file (or use --write); the token in it is shown only now:\n\n%s\n\n", snippet("sealbridge", e))
 	}
-	a.print("Whom it may ask and which files it may send stands in policy.yaml under outgoing: {agent: %s, to: […], may_send: [FOLDER/**]}.\n", name)
+	a.print("Whom it may ask and which files it may send stands in policy.yaml under outgoing: {agent: %s, to: […], may_send: [FOLDER/**]}; then `sealbridge policy apply`.\n", name)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func (t *turn) takePolicy(p policy.Policy) error {
 	if err := t.putLaw(); err != nil {
 		return err
 	}
-	return t.owe(jobNotify, self, nil)
+	return t.tell()
 }
 
 // putInForce makes p the policy in force from this turn on.

@@ -85,6 +85,9 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 		if _, err := manifest.ReadManifest(payload); err != nil {
 			return err
 		}
+		if err := g.checkInput(m); err != nil {
+			return err
+		}
 		out = Proposed{Task: id, Digest: signing.DigestOf(payload.Bytes()).String(), Manifest: payload}
 		row := taskRow{Key: manifest.TaskKey{Owner: g.Owner, ID: taskID}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title,
 			Agent: by.Agent, Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
@@ -163,7 +166,7 @@ func (g *Gateway) importInputs(ctx context.Context, by Caller, in Proposal) (ref
 		if err != nil {
 			return nil, nil, spec.At("/data", err)
 		}
-		ref, err := g.Files.Put(ctx, "input.json", "application/json", strings.NewReader(v.String()), artifact.MaxSize)
+		ref, err := g.Files.Put(ctx, manifest.InputName, "application/json", strings.NewReader(v.String()), artifact.MaxSize)
 		if err != nil {
 			return nil, nil, err
 		}

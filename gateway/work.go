@@ -29,6 +29,9 @@ func (t *turn) accept(key string) error {
 	row.Session = t.rules.Agents[row.Agent].Session
 	fact, err := t.acceptance(row)
 	if err == nil {
+		err = checkInputEarly(row.Task.Manifest())
+	}
+	if err == nil {
 		_, err = t.say(&row, fact)
 	}
 	if err == nil {
@@ -73,6 +76,14 @@ func (t *turn) worker(row taskRow) string {
 func (t *turn) startWork(key string) error {
 	row, err := t.row(key)
 	if err != nil || row.Task.State() != task.Accepted || row.Task.Ended() {
+		return err
+	}
+	if err := t.g.checkInput(row.Task.Manifest()); err != nil { // M12: before the agent sees anything of it
+		known, ok := denial(err)
+		if !ok {
+			return err
+		}
+		_, err := t.say(&row, manifest.Failed{Reason: string(spec.VerificationFailed), Text: cut(joinWords(known.Path, known.Limit), 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
 		return err
 	}
 	_, err = t.say(&row, manifest.Started{})

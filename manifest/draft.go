@@ -21,6 +21,7 @@ type Draft struct {
 	DoneWhen []DraftDone  `yaml:"done_when" json:"doneWhen,omitempty"`
 	Inputs   []DraftInput `yaml:"inputs" json:"inputs,omitempty"`
 	Data     any          `yaml:"data" json:"data,omitempty"`
+	Input    any          `yaml:"input" json:"input,omitempty"`   // a JSON Schema of data, inline (M12)
 	Output   any          `yaml:"output" json:"output,omitempty"` // a JSON Schema, inline
 	Check    []DraftCheck `yaml:"check" json:"check,omitempty"`
 	Verify   DraftVerify  `yaml:"verify" json:"verify"`
@@ -126,6 +127,11 @@ func (d Draft) Manifest(t Terms) (m TaskManifest, err error) {
 		Task:        Work{Title: d.Title, Description: d.Goal, AcceptanceCriteria: d.criteria()},
 		IO:          IO{InputSchema: jcs.EmptyObject, OutputSchema: jcs.EmptyObject, InputArtifacts: t.Inputs},
 		Permissions: Permissions{MaxDelegationDepth: d.Depth, GrantedCapabilities: []Grant{}},
+	}
+	if d.Input != nil {
+		if m.IO.InputSchema, err = ValueOf(d.Input); err != nil {
+			return m, spec.At("/input", err)
+		}
 	}
 	if d.Output != nil {
 		if m.IO.OutputSchema, err = ValueOf(d.Output); err != nil {

@@ -162,12 +162,14 @@ func ReadDraft(path string) (d manifest.Draft, err error) {
 			d.Inputs[i].As = filepath.Base(in.File)
 		}
 	}
-	if name, ok := d.Output.(string); ok {
-		var schema any
-		if err := readYAML(filepath.Join(dir, name), &schema); err != nil {
-			return d, err
+	for _, member := range []*any{&d.Input, &d.Output} { // a schema may stand in a file of its own
+		if name, ok := (*member).(string); ok {
+			var schema any
+			if err := readYAML(filepath.Join(dir, name), &schema); err != nil {
+				return d, err
+			}
+			*member = schema
 		}
-		d.Output = schema
 	}
 	return d, nil
 }

@@ -96,6 +96,9 @@ func folderSources(at string) (list []source, err error) {
 
 func zipSources(at string, z *zip.ReadCloser) (list []source, err error) {
 	var total int64
+	if err := bounded(at, len(z.File), 0); err != nil { // folders count too
+		return nil, err
+	}
 	for _, f := range z.File {
 		if f.FileInfo().IsDir() {
 			continue

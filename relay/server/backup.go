@@ -172,6 +172,9 @@ func readBackup(r io.Reader) (records []stateRecord, logs map[string][]byte, abo
 		if err != nil {
 			return nil, nil, about, bad(BackupAbout, errors.New("the backup is cut"))
 		}
+		if h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0 { // a sparse file is larger than it is
+			return nil, nil, about, bad(h.Name, errors.New("not a plain file"))
+		}
 		if h.Size > maxBackupEntry {
 			return nil, nil, about, spec.Refuse(spec.TooLarge, h.Name, "4 GiB")
 		}

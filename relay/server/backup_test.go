@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,4 +178,35 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 	other := config(t, func(c *server.Config) { c.Signer = eve })
 	_, err := server.Restore(context.Background(), other, bytes.NewReader(wire))
 	relaytest.Want(t, "Restore with another relay's key", err, spec.WrongSigner)
+}
+
+// FuzzBackup: what is read as a backup is one whose logs are what it says, and
+// anything else is a word, never a panic.
+func FuzzBackup(f *testing.F) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, text := range map[string]string{"state.ndjson": `{"kind":"member","key":"U","value":{}}` + "\n", "log/x": strings.Repeat("l", 64), "about.json": `{"relay":"` + relayKey.DID().String() + `","logs":[]}`} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(text))}); err != nil {
+			f.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte("hello"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		about, err := server.ReadBackup(b)
+		if err != nil && spec.ReasonOf(err) == spec.Internal {
+			t.Errorf("no word for %v", err)
+		}
+		for _, l := range about.Logs {
+			if err == nil && l.Size < 0 {
+				t.Errorf("a log of %d receipts", l.Size)
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"sync"
@@ -49,4 +50,10 @@ func Fill(s *Server, n int, envelope []byte, to func(i int) signing.DID, from si
 		}
 	})
 	return errs
+}
+
+// ReadBackup reads a backup as Restore does.
+func ReadBackup(b []byte) (About, error) {
+	_, _, about, err := readBackup(bytes.NewReader(b))
+	return about, err
 }

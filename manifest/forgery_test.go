@@ -113,3 +113,47 @@ func TestEveryKindOfBodyIsTried(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A right signature under the wrong kind: signed as one document, offered as another.
+func TestNoKindOfDocumentStandsForAnother(t *testing.T) { // B004, S4
+	wires := everyWire(t)
+	tried := 0
+	for name, wire := range wires {
+		own, _ := wire.At("/type")
+		if own.IsZero() {
+			continue // the manifest: its blocks stand apart, and it has no type
+		}
+		text, _ := own.Text()
+		for _, typ := range signing.Types() {
+			if typ == text {
+				continue
+			}
+			as := with(wire, "/type", `"`+typ+`"`)
+			if _, err := manifest.Open(as.Bytes(), nil); err == nil {
+				t.Errorf("%s passes as %s", name, typ)
+			}
+			// all of it signed anew by the same key, but as the other kind
+			context := signing.Context(signing.ContextPrefix + strings.TrimPrefix(typ, "sealbridge/"))
+			block, err := signing.Sign(wire.Without("signature"), context, annOwner, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := manifest.Open(wire.Without("signature").With("signature", must(jcs.Encode(block))).Bytes(), nil); spec.ReasonOf(err) != spec.BadSignature {
+				t.Errorf("%s signed as %s: %v, want bad-signature", name, typ, err)
+			}
+			tried++
+		}
+	}
+	if tried < 10*len(signing.Types())/2 {
+		t.Errorf("only %d pairs were tried", tried)
+	}
+	receipt := wires["usage-receipt"]
+	if _, err := manifest.ReadManifest(receipt); err == nil || receipt.IsZero() {
+		t.Error("a usage receipt passes as a manifest")
+	}
+	for _, garbage := range []string{"", "not json", `{"type":"sealbridge/usage-receipt"`, "null", `"sealbridge/event"`} {
+		if _, err := manifest.Open([]byte(garbage), nil); err == nil {
+			t.Errorf("%q opens", garbage)
+		}
+	}
+}

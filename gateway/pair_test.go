@@ -46,6 +46,7 @@ type side struct {
 	teller   gateway.Notifier // set before a restart
 	patience time.Duration    // of until; a minute where it is less
 	clock    func() time.Time // set before a restart; nil: the real one
+	run      gateway.Runner // nil: programs of this machine
 	reach    func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 
@@ -93,6 +94,10 @@ func (s *side) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	var programs gateway.Runner = run
+	if s.run != nil {
+		programs = s.run
+	}
 	conn := s.dial(*s)
 	s.journal = j
 	log := slog.New(slog.DiscardHandler)
@@ -100,7 +105,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: run, Notifier: s.teller, Rules: s.rules, Now: s.now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Notifier: s.teller, Rules: s.rules, Now: s.now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}

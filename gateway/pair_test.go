@@ -46,7 +46,7 @@ type side struct {
 	teller   gateway.Notifier // set before a restart
 	patience time.Duration    // of until; a minute where it is less
 	clock    func() time.Time // set before a restart; nil: the real one
-	run      gateway.Runner // nil: programs of this machine
+	run      gateway.Runner   // nil: programs of this machine
 	reach    func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 

@@ -137,3 +137,26 @@ func TestAStandingDecisionComesWithItsGrant(t *testing.T) {
 		}
 	}
 }
+
+// B009: what a grant leaves empty permits nothing, never everything.
+func TestAnEmptyGrantCoversNothing(t *testing.T) {
+	if (manifest.Standing{}).Covers(simple(), annOwner.DID()) == nil {
+		t.Error("the empty grant covers a contract")
+	}
+	for what, mend := range map[string]func(*manifest.Standing){
+		"no contact":   func(s *manifest.Standing) { s.Contact = signing.DID{} },
+		"no figures":   func(s *manifest.Standing) { s.Each = manifest.Meters{} },
+		"no files":     func(s *manifest.Standing) { s.Files, s.Bytes = 0, 0 },
+		"no task type": func(s *manifest.Standing) { s.TaskType = "" },
+		"no mode":      func(s *manifest.Standing) { s.Mode = "" },
+		"no box":       func(s *manifest.Standing) { s.Level = "" },
+		"no scope":     func(s *manifest.Standing) { s.Scope = "" },
+		"no time":      func(s *manifest.Standing) { s.Seconds = 0 },
+	} {
+		s := standing()
+		mend(&s)
+		if s.Covers(simple(), annOwner.DID()) == nil {
+			t.Errorf("%s covers a contract", what)
+		}
+	}
+}

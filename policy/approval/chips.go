@@ -79,7 +79,9 @@ func Chips(a Ask, state Outcome) jcs.Value {
 		V: 1, Type: "approval.request", Ts: a.At, Lasts: "once", Fallback: "deny", Approvers: []string{"owner"},
 		ID: ulid("evt_", "event", a.Digest().String()), WorkspaceID: ulid("ws_", "workspace", a.OwnerDid.String()),
 		RunID: ulid("run_", "run", a.TaskID.String()), ApprovalID: approvalID(a.AskID),
-		IdempotencyKey: fmt.Sprintf("sb:%s:%s:%s", a.TaskID, a.Gate, a.SubjectDigest.String()[7:23]),
+		// with the ask's own id: what is asked a second time is another question, and
+		// a key that Chips has seen is lost without a word
+		IdempotencyKey: fmt.Sprintf("sb:%s:%s:%s:%s", a.TaskID, a.Gate, a.AskID, a.SubjectDigest.String()[7:23]),
 		Actor:          chipsActor{"system", "system"},
 		Action: chipsAction{Kind: kind(a), Input: chipsInput{a.TaskID, a.ManifestDigest, a.Gate, a.SubjectDigest},
 			External: has(a.Risk, "external"), Irreversible: has(a.Risk, "irreversible")},

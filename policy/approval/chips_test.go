@@ -1,9 +1,14 @@
 package approval_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"sealbridge/manifest/schema"
 	"sealbridge/policy/approval"
@@ -51,6 +56,68 @@ func keep(t *testing.T, name string, v jcs.Value) {
 	if dir := os.Getenv("SEALBRIDGE_ASKS"); dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, "approval-"+name+".ndjson"), []byte(v.String()+"\n"), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What Chips leaves open or to the asker is said, and said strictly: no by
+// silence, the owner alone, not to be edited, once, and flags that agree with
+// the risks (adapters 2.3).
+func TestAnAskSaysWhatChipsLeavesOpen(t *testing.T) {
+	keys := map[string]string{}
+	for name, h := range gates(t) {
+		a := h.ask(t)
+		v := approval.Chips(a, approval.Waiting)
+		at := func(path string) string {
+			m, ok := v.At(path)
+			if !ok {
+				t.Fatalf("%s: no %s", name, path)
+			}
+			return m.String()
+		}
+		for path, want := range map[string]string{"/fallback": `"deny"`, "/approvers": `["owner"]`, "/editable": "false", "/lasts": `"once"`, "/preview/format": `"plain"`,
+			"/action/external": fmt.Sprint(slices.Contains(a.Risk, "external")), "/action/irreversible": fmt.Sprint(slices.Contains(a.Risk, "irreversible"))} {
+			if got := at(path); got != want {
+				t.Errorf("%s: %s is %s, want %s", name, path, got, want)
+			}
+		}
+		if len(a.Risk) == 0 {
+			t.Errorf("%s: no risk is named", name)
+		}
+		seconds, err := strconv.ParseInt(at("/expires_in"), 10, 64)
+		if err != nil || seconds < 1 || seconds > 604800 || a.At.Time().Add(time.Duration(seconds)*time.Second).After(a.Ends.Time()) {
+			t.Errorf("%s: expires in %s, and the contract ends %s", name, at("/expires_in"), a.Ends)
+		}
+		key := at("/idempotency_key")
+		if len(key) > 202 || !strings.Contains(key, a.AskID.String()) {
+			t.Errorf("%s: key %s", name, key)
+		}
+		key += a.OwnerDid.String() // each owner has a workspace of its own
+		if other, twice := keys[key]; twice {
+			t.Errorf("%s and %s have one key", name, other)
+		}
+		keys[key] = name
+	}
+}
+
+// Our templates hold no word of others, whatever they wrote: it stands in the
+// preview, escaped, and where the card points at it.
+func TestOurWordsHoldNoneOfTheirs(t *testing.T) {
+	for name, h := range gates(t) {
+		h.x.Last = nil
+		a := h.ask(t)
+		ours := []string{a.Question, a.Effect, a.Because}
+		for _, l := range a.Lines {
+			ours = append(ours, l.Word, l.Text, l.More, l.Was)
+		}
+		m := contract()
+		theirs := []string{m.Task.Title, "total_eur", "ASK AGAIN", "trust", m.Task.AcceptanceCriteria[0].Description}
+		for _, line := range ours {
+			for _, word := range theirs {
+				if strings.Contains(line, word) {
+					t.Errorf("%s: %q is in %q", name, word, line)
+				}
+			}
 		}
 	}
 }

@@ -55,7 +55,7 @@ func presenceOf(f manifest.Fact) string {
 	m, _ := d.Member("presence")
 	text, _ := m.Text()
 	if text == "none" {
-		return "nobody asked for a key"
+		return "unsealed key"
 	}
 	if s, err := manifest.OpenValue(*d, nil); err == nil && approval.Proven(s) {
 		text += ", proven" // what is not said so is claimed

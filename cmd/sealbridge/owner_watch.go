@@ -13,6 +13,7 @@ import (
 	"sealbridge/gateway"
 	"sealbridge/gateway/local"
 	"sealbridge/manifest"
+	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/spec"
 )
@@ -238,7 +239,10 @@ func momentIn(t gateway.TaskView, m gateway.Moment, zone *time.Location) string 
 }
 
 // meters in the order and under the names of the picture.
-var meters = []struct{ key, name string }{{"input_tokens", "in"}, {"output_tokens", "out"}, {"tool_invocations", "calls"}, {"wall_clock_seconds", "time"}}
+var meters = []struct {
+	of   policy.Meter
+	name string
+}{{policy.InputTokens, "in"}, {policy.OutputTokens, "out"}, {policy.ToolInvocations, "calls"}, {policy.WallClockSeconds, "time"}}
 
 // barsOf shows what is used of the two kinds of tokens as bars, calls and time as figures beside them.
 func barsOf(t gateway.TaskView, width int) []string {
@@ -247,7 +251,7 @@ func barsOf(t gateway.TaskView, width int) []string {
 	}
 	var left, right []string
 	for _, m := range meters {
-		b, ok := t.Budget[m.key]
+		b, ok := t.Budget[string(m.of)]
 		if !ok {
 			continue
 		}

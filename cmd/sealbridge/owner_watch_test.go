@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
+	"sealbridge/policy"
 )
 
 var watched = time.Date(2026, 11, 30, 10, 31, 0, 0, time.UTC)
@@ -24,8 +26,8 @@ func view() gateway.TaskView {
 			{Author: manifest.Worker, Seq: 2, Kind: "started", At: at(21, 41)},
 			{Author: manifest.Worker, Seq: 3, Kind: "progressed", At: at(30, 55), Text: "2 of 3 files read"},
 		},
-		Budget: map[string]gateway.Balance{"input_tokens": {Limit: 200000, Committed: 61204, Source: "metered"}, "output_tokens": {Limit: 20000, Committed: 3900, Reserved: 100, Source: "metered"},
-			"tool_invocations": {Limit: 40, Committed: 12}, "wall_clock_seconds": {Limit: 900, Committed: 250}}}
+		Budget: map[string]gateway.Balance{string(policy.InputTokens): {Limit: 200000, Committed: 61204, Source: "metered"},
+			string(policy.OutputTokens): {Limit: 20000, Committed: 3900, Reserved: 100, Source: "metered"}, string(policy.ToolInvocations): {Limit: 40, Committed: 12}, string(policy.WallClockSeconds): {Limit: 900, Committed: 250}}}
 }
 
 func TestThePictureOfATask(t *testing.T) {
@@ -75,7 +77,7 @@ func TestNoPictureIsWiderOrHigherThanTheScreen(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(r, "events") {
 			v.History = append(v.History, v.History[len(v.History)-1])
 		}
-		v.Budget["input_tokens"] = gateway.Balance{Limit: rapid.Int64Range(0, 1e9).Draw(r, "limit"), Committed: rapid.Int64Range(0, 1e9).Draw(r, "used"), Source: "metered"}
+		v.Budget[string(policy.InputTokens)] = gateway.Balance{Limit: rapid.Int64Range(0, 1e9).Draw(r, "limit"), Committed: rapid.Int64Range(0, 1e9).Draw(r, "used"), Source: "metered"}
 		width, height := rapid.IntRange(30, 100).Draw(r, "width"), rapid.IntRange(12, 60).Draw(r, "height")
 		lines := frame(v, width, height, watched, time.UTC)
 		if len(lines) >= height {
@@ -144,5 +146,22 @@ func TestInAPipeEachEventIsSaidOnce(t *testing.T) {
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], `{"author":"requester","seq":1,"kind":"proposed"`) {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// On a terminal the next picture stands where the last one stood.
+func TestAPictureIsDrawnOverTheLast(t *testing.T) {
+	var out bytes.Buffer
+	a := newApp(nil, &out, &bytes.Buffer{})
+	a.now = func() time.Time { return watched }
+	w := watcher{app: a, live: true}
+	for range 2 {
+		if err := w.show(view()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := w.lines
+	if got := out.String(); strings.Count(got, "\x1b[") != 2 || !strings.Contains(got, fmt.Sprintf("\x1b[%dA\r\x1b[J", one)) || strings.Count(got, footer[:20]) != 2 {
+		t.Errorf("%q", got)
 	}
 }

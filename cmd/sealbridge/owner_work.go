@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sort"
@@ -111,7 +112,11 @@ func proposeCommand(a *app) *cobra.Command {
 					if ask == out.Ask { // said yes or later to it above
 						return nil
 					}
-					return a.decideHere(c.Context(), h, cl, ask)
+					err := a.decideHere(c.Context(), h, cl, ask)
+					if p := (*problem)(nil); errors.As(err, &p) && p.exit == exitNo && p.Error() == "" {
+						return nil // a no to a delivery can mean another try: the task says how it goes on
+					}
+					return err
 				}
 			}
 			return a.waitFor(c.Context(), cl, out.Task, o)

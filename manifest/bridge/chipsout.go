@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"strings"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
@@ -36,7 +37,10 @@ func (w Workspace) Lane(m manifest.TaskManifest, digest signing.Digest, contact 
 	if w.Worker == "" {
 		return event, nil, spec.Refuse(spec.NotFound, "/worker", "no participant works for others")
 	}
-	goal := m.Task.Title + "\n\n" + m.Task.Description
+	goal := m.Task.Description
+	if !strings.HasPrefix(goal, m.Task.Title) { // else the title is only its beginning
+		goal = m.Task.Title + "\n\n" + goal
+	}
 	if len([]rune(goal)) > 4000 {
 		return event, nil, spec.Refuse(spec.TooLarge, "/task/description", "4000 characters with the title: Chips has no place for more")
 	}

@@ -119,6 +119,11 @@ func (a *app) wrap(c *cobra.Command) {
 	case own != nil:
 		c.RunE = func(c *cobra.Command, args []string) error {
 			a.started = true
+			home, err := filepath.Abs(a.home) // whoever is handed it may work elsewhere
+			if err != nil {
+				return err
+			}
+			a.home = home
 			return own(c, args)
 		}
 	case c.Run == nil && c.HasSubCommands():

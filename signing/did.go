@@ -30,11 +30,12 @@ func ParseDID(s string) (DID, error) {
 	if err != nil {
 		return DID{}, err
 	}
-	if !primeOrder(key) {
+	p, good := primeOrder(key)
+	if !good {
 		return DID{}, spec.Refuse(spec.Malformed, "", "did:key: not a key of prime order (I1)")
 	}
 	d := DID{strings.Clone(s)}
-	remember(d)
+	remember(d, &p)
 	return d, nil
 }
 
@@ -68,7 +69,7 @@ func spell(key [32]byte) string {
 
 // DIDOf is the did:key of a public key, refused as ParseDID would.
 func DIDOf(pub [32]byte) (DID, error) {
-	if !primeOrder(pub) {
+	if _, good := primeOrder(pub); !good {
 		return DID{}, spec.Refuse(spec.Malformed, "", "not a key of prime order (I1)")
 	}
 	return DID{spell(pub)}, nil

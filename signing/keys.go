@@ -55,7 +55,7 @@ func (k *Keys) holds(by DID, msg []byte, sig [64]byte) bool {
 		return t.verify(by.Key(), msg, sig)
 	}
 	pub := by.Key()
-	ok := verifyStranger(pub, msg, sig)
+	ok := verifyStranger(by.point(), pub, msg, sig)
 	if ok && k.count(by) {
 		t := newPowers(pub)
 		k.mu.Lock()

@@ -4,21 +4,21 @@ import (
 	"filippo.io/edwards25519/field"
 )
 
-// primeOrder says whether enc is the canonical encoding of a point of prime
-// order on edwards25519 (I1). The group of the curve is Z/8 times a prime
-// group, so these are the points that can be halved three times, without the
-// neutral one. No multiple is computed: a point can be halved if certain
-// numbers are squares, and y alone decides it. The sign bit of x may be either:
-// x is 0 only for the two points that are refused for their y.
+// primeOrder decodes the canonical encoding of a point of prime order on
+// edwards25519 (I1) and refuses all else. The group of the curve is Z/8 times a
+// prime group, so these are the points that can be halved three times, without
+// the neutral one. No multiple is computed: a point can be halved if certain
+// numbers are squares, and y alone decides it.
 //
 // On the birational Montgomery curve v² = u³ + Au² + u let u = U/V, where
 // U = 1+y and V = 1-y. Then
 //
-//	u and u² + Au + 1 are squares           <=> the point is on the curve, and twice a point
+//	u² + Au + 1 is a square                 <=> the point, on the curve, is twice a point
 //	(s+A)(s+2) = m², s = 2u + 2√(u²+Au+1)   <=> … and four times a point
 //	2(m + s - 2 + 2√(A+2)) is a square      <=> … and eight times a point
 //
-// The second line is the halving formula: s = t + 1/t for the u-coordinate t of
+// The first line: twice a point is where u is a square, and u(u²+Au+1) = v² is
+// one. The second is the halving formula: s = t + 1/t for the u-coordinate t of
 // a half, and t is a square if and only if s+2 is one; of the two values that s
 // can have, one with s+A a square is that of a half, and the product has the
 // same character for both. The third line is the quartic Tate pairing with a
@@ -26,17 +26,18 @@ import (
 // y-coordinate. The signs of the roots make no difference. Everything is
 // multiplied by a power of V² here, so nothing is divided. The tests hold this
 // against [L]A = 0 for each of the eight cosets of the prime group.
-func primeOrder(enc [32]byte) bool {
-	var y, u, v, a, b, root, m, s field.Element
-	if !canonicalY(&y, enc) {
-		return false
+func primeOrder(enc [32]byte) (p point, ok bool) {
+	if !p.decode(enc) || p.x.Equal(new(field.Element)) == 1 { // x is 0 for the neutral point and the one of order 2
+		return p, false
 	}
-	u.Add(one, &y)
-	v.Subtract(one, &y)
+	return p, p.isEightfold()
+}
+
+func (p *point) isEightfold() bool {
+	var u, v, a, b, root, m, s field.Element
+	u.Add(one, &p.y)
+	v.Subtract(one, &p.y)
 	a.Multiply(&u, &v)
-	if legendre(&a) != 1 { // 0 is the neutral point or the one of order 2
-		return false
-	}
 	// root² = U² + AUV + V² = (U+V)² + (A-2)UV, and U+V = 2
 	a.Mult32(&a, montgomeryA-2)
 	a.Add(&a, four)
@@ -58,7 +59,7 @@ func primeOrder(enc [32]byte) bool {
 	a.Add(&a, &s)
 	b.Add(&v, &v)
 	a.Multiply(&a, &b)
-	return legendre(&a) == 1
+	return isSquare(&a)
 }
 
 const montgomeryA = 486662
@@ -114,18 +115,11 @@ func squareRoot(r, a *field.Element) bool {
 	return square.Equal(a) == 1
 }
 
-// legendre is 1 for a square, -1 for none, 0 for 0.
-func legendre(a *field.Element) int {
+// isSquare says whether a, which is not 0, has a root.
+func isSquare(a *field.Element) bool {
 	var r, square field.Element
 	r.Pow22523(a)
 	r.Square(&r)
 	r.Square(&r) // a^((p-5)/2)
-	r.Multiply(&r, square.Square(a))
-	switch {
-	case r.Equal(one) == 1:
-		return 1
-	case r.Equal(new(field.Element)) == 1:
-		return 0
-	}
-	return -1
+	return r.Multiply(&r, square.Square(a)).Equal(one) == 1
 }

@@ -33,12 +33,17 @@ func stored[T any, P interface {
 	return to.UnmarshalText([]byte(text))
 }
 
-// checked remembers DIDs that passed, because the order of a point takes as
-// long as half a signature. It changes speed, never an answer, and is emptied
-// when a flood of strangers fills it.
+// checked remembers DIDs that passed and their points, because both take as
+// long as a third of a signature. It changes speed, never an answer, and is
+// emptied when a flood of strangers fills it: 1 MB.
 var checked struct {
 	sync.RWMutex
-	m map[string]DID
+	m map[string]goodKey
+}
+
+type goodKey struct {
+	did   DID
+	point *point // never written
 }
 
 const maxChecked = 4096
@@ -46,15 +51,29 @@ const maxChecked = 4096
 func known(s string) (DID, bool) {
 	checked.RLock()
 	defer checked.RUnlock()
-	d, ok := checked.m[s]
-	return d, ok
+	k, ok := checked.m[s]
+	return k.did, ok
 }
 
-func remember(d DID) {
+// point is the key of d as a point.
+func (d DID) point() *point {
+	checked.RLock()
+	defer checked.RUnlock()
+	if k, ok := checked.m[d.s]; ok {
+		return k.point
+	}
+	var p point
+	if !p.decode(d.Key()) {
+		panic("signing: a DID of no point") // a DID that is not zero was parsed
+	}
+	return &p
+}
+
+func remember(d DID, p *point) {
 	checked.Lock()
 	defer checked.Unlock()
 	if checked.m == nil || len(checked.m) >= maxChecked {
-		checked.m = make(map[string]DID)
+		checked.m = make(map[string]goodKey)
 	}
-	checked.m[d.s] = d
+	checked.m[d.s] = goodKey{d, p}
 }

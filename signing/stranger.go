@@ -17,16 +17,18 @@ import (
 // a v of half the length of L for which vk mod L has half the length too, and
 // so half of the doublings fall away. Nothing is drawn by chance, nothing is
 // cofactored, no two signatures are mixed: the verdict is the same.
-func verifyStranger(pub [32]byte, msg []byte, sig [64]byte) bool {
-	var a, r point
+//
+// a is pub decoded: the key is known by its DID, whose point was decoded already.
+func verifyStranger(a *point, pub [32]byte, msg []byte, sig [64]byte) bool {
+	var r point
 	s, err := new(edwards25519.Scalar).SetCanonicalBytes(sig[32:])
-	if err != nil || !r.decode([32]byte(sig[:32])) || !a.decode(pub) {
+	if err != nil || !r.decode([32]byte(sig[:32])) {
 		return false
 	}
 	u, v := halve(wideOf(challenge(pub, msg, sig)))
 	w := scalarOf(v.size)
 	vs, base := wideOf(w.Multiply(w, s)), basePowers()
-	oddA, oddR := odds(&a), odds(&r)
+	oddA, oddR := odds(a), odds(&r)
 	return combine(
 		term{digits: u.naf(5), cached: oddA[:], minus: !v.negative},
 		term{digits: v.size.naf(5), cached: oddR[:], minus: true},

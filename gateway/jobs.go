@@ -152,7 +152,7 @@ func (g *Gateway) do(ctx context.Context, jb journal.Job) {
 		case e != nil || !ok:
 			return e
 		case err != nil:
-			return tx.Postpone(jb.Kind, jb.Key, g.Now().Add(backoff(jb.Tries)))
+			return tx.Postpone(jb.Kind, jb.Key, g.Now().Add(pauseAfter(err, jb.Tries)))
 		case now.Gen == jb.Gen:
 			return tx.Settle(jb.Kind, jb.Key)
 		}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"testing"
 	"time"
+
+	"sealbridge/spec"
 )
 
 // The clock goes back, creeps on, is put right, and goes ahead (T4).
@@ -27,6 +29,15 @@ func TestTimeNeverRunsBackwardsAndNeverStandsStill(t *testing.T) {
 		raw = noon.Add(c.raw)
 		if got := s.now().Sub(noon); got != c.want {
 			t.Errorf("step %d: the clock says %v past noon, we say %v, want %v", i, c.raw, got, c.want)
+		}
+	}
+}
+
+func TestWhatWasNotThereIsAskedAgainSoon(t *testing.T) {
+	away, refused := spec.Refuse(spec.Unavailable, "", ""), spec.Refuse(spec.Internal, "", "")
+	for tries, want := range map[int][2]time.Duration{0: {time.Second, time.Second}, 3: {8 * time.Second, 8 * time.Second}, 6: {awayAgain, 64 * time.Second}, 20: {awayAgain, 5 * time.Minute}} {
+		if got := [2]time.Duration{pauseAfter(away, tries), pauseAfter(refused, tries)}; got != want {
+			t.Errorf("after %d tries: %v, want %v", tries, got, want)
 		}
 	}
 }

@@ -202,6 +202,17 @@ func (t *turn) send(to signing.DID, s manifest.Signed, ticket, taskKey string, s
 	return t.owe(jobSend, key, nil)
 }
 
+// pauseAfter is backoff, but short where something was not there: a relay that
+// stood still for minutes is back at any moment, and then mail goes on in seconds.
+func pauseAfter(err error, tries int) time.Duration {
+	if spec.ReasonOf(err) == spec.Unavailable {
+		return min(backoff(tries), awayAgain)
+	}
+	return backoff(tries)
+}
+
+const awayAgain = 15 * time.Second
+
 // backoff is how long a thing that did not work waits: doubling from a second to five minutes.
 func backoff(tries int) time.Duration {
 	return min(time.Second<<min(tries, 9), 5*time.Minute)

@@ -177,6 +177,9 @@ func (g *Gateway) MyTasks(ctx context.Context, by Caller, in MyTasks) (out []Tas
 			if err != nil {
 				return err
 			}
+			if in.Open && v.Outcome != "" { // it ended, and only mail is still owed
+				continue
+			}
 			out = append(out, v)
 		}
 		return nil

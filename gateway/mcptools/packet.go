@@ -83,7 +83,7 @@ func (c caller) prickleTask(v gateway.AgentTask) prickleTask {
 	}
 	t.RequestedBy = actor{Kind: "agent", Agent: *t.Requester}
 	if v.Checkpoint != "" && v.Role == manifest.Requester {
-		progress := fit(shown(v.Checkpoint), 2000)
+		progress := fit(quoted+v.Checkpoint, 2000)
 		t.Checkpoint = &prickleCheckpoint{Progress: progress, Decisions: []string{}, Files: []string{}, NextSteps: []string{}, Questions: []string{}}
 		t.CheckpointBy = &checkpointBy{Agent: t.Assignee, Provenance: "agent_generated", HandedBack: state == "returned"}
 	}

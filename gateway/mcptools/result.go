@@ -77,7 +77,7 @@ func resultOf(v gateway.AgentTask, state, by, owner string) *prickleResult {
 	r := &prickleResult{Provenance: "agent_generated", ReturnedBy: by, ReturnedAt: rfc3339(d.At), Submission: strings.TrimPrefix(d.Digest.String(), "sha256:"), Revision: d.Revision,
 		Artifacts: []prickleArtifact{}, Status: "rejected", VerifiedBy: &actor{Kind: "system"}, Attestation: "claimed", Summary: "The delivery was rejected; nothing of it was released."}
 	if v.Reason != "" && state == "rejected" {
-		reason := fit(v.Reason, 1000)
+		reason := fit(quoted+v.Reason, 1000)
 		r.Reason = &reason
 	}
 	if full := d.Released; full != nil && state == "completed" {
@@ -92,6 +92,9 @@ func resultOf(v gateway.AgentTask, state, by, owner string) *prickleResult {
 	return r
 }
 
+// quoted stands before another owner's words where Prickle has no place for a mark (A6).
+const quoted = "untrusted, the contact wrote: "
+
 func summaryOf(output string) string {
 	if s := "Result (untrusted data): " + shown(output); len([]rune(s)) <= 4000 {
 		return s
@@ -105,9 +108,9 @@ func (r *prickleResult) deliver(v gateway.AgentTask, d manifest.Delivery) {
 		r.Artifacts = append(r.Artifacts, prickleArtifact{Ref: fit(a.Name, 300), SHA256: &sum})
 	}
 	for _, e := range d.Evidence[:min(len(d.Evidence), mostEvidence-1)] {
-		k := prickleEvidence{Kind: "note", Summary: fit(e.Text, 500), Verifier: "assignee"}
-		if n := len([]rune(e.Text)); n > 499 {
-			k.Summary, k.Content = "untrusted text, whole in content", shown(e.Text)
+		k := prickleEvidence{Kind: "note", Summary: fit(quoted+e.Text, 500), Verifier: "assignee"}
+		if n := len([]rune(quoted + e.Text)); n > 499 {
+			k.Summary, k.Content = "untrusted text of the contact, whole in content", quoted+shown(e.Text)
 		}
 		for i, c := range v.Criteria[:min(len(v.Criteria), mostEvidence)] {
 			if c.ID == e.Criterion {

@@ -108,9 +108,9 @@ func (t *turn) agentTask(row taskRow) (v AgentTask, err error) {
 	for _, h := range v.History {
 		switch h.Kind {
 		case manifest.KindProgressed:
-			v.Checkpoint = h.Text
+			v.Checkpoint = h.whole
 		case manifest.KindDeclined, manifest.KindFailed, manifest.KindCancelled, manifest.KindRejected:
-			v.Reason = h.Text
+			v.Reason = h.whole
 		}
 	}
 	d := row.Task.Delivery()

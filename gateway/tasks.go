@@ -79,6 +79,7 @@ type Moment struct {
 	Text   string        `json:"text,omitempty"` // the author's words: data
 	Note   string        `json:"note,omitempty"` // ours: what this gateway reads in the event
 	Digest string        `json:"digest"`
+	whole  string        // the author's words uncut, for its agent
 }
 
 // Ref names a task by any unique ending of its id.
@@ -246,7 +247,7 @@ func (t *turn) historyOf(row taskRow, v *TaskView) error {
 			continue
 		}
 		role, _ := row.Task.RoleOf(e.Author)
-		v.History = append(v.History, Moment{Author: role, Seq: e.Seq, Kind: e.Body.Fact.Kind(), At: e.At.Time(), Text: wordsOf(e.Body.Fact),
+		v.History = append(v.History, Moment{Author: role, Seq: e.Seq, Kind: e.Body.Fact.Kind(), At: e.At.Time(), Text: wordsOf(e.Body.Fact), whole: wholeWords(e.Body.Fact),
 			Note: noteOf(e.Body.Fact, len(row.Task.Manifest().IO.InputArtifacts)), Digest: s.Digest().String()})
 	}
 	if d := row.Task.Delivery(); d != nil {
@@ -259,6 +260,23 @@ func (t *turn) historyOf(row taskRow, v *TaskView) error {
 		}
 	}
 	return nil
+}
+
+// wholeWords are what an agent reads of an event, uncut and as they came.
+func wholeWords(f manifest.Fact) string {
+	switch f := f.(type) {
+	case manifest.Declined:
+		return joinWords(f.Reason, f.Text)
+	case manifest.Progressed:
+		return f.Checkpoint
+	case manifest.Failed:
+		return joinWords(f.Reason, f.Text)
+	case manifest.Rejected:
+		return f.Text
+	case manifest.Cancelled:
+		return f.Reason
+	}
+	return ""
 }
 
 // wordsOf are the author's own words in an event: data for whoever reads them.

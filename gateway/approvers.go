@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type Approvers interface {
 	NewApprover() (signing.DID, error)
 	Approver(did signing.DID) (signing.Signer, error)
+	DropApprover(did signing.DID) error // of an offer that nobody took
 }
 
 var offers = journal.NewTable[offerRow]("offer")
@@ -62,7 +64,9 @@ func (g *Gateway) OfferPasskey(ctx context.Context, by Caller, in passkey.Creden
 		for _, r := range rows {
 			if t.now.Before(r.V.Until) {
 				n++
-			} else if err := offers.Delete(t.Tx, r.Key); err != nil {
+				continue
+			}
+			if err := errors.Join(offers.Delete(t.Tx, r.Key), g.Approvers.DropApprover(r.V.Approver)); err != nil {
 				return err
 			}
 		}

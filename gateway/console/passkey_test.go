@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,19 @@ func TestAnOfferedPasskeyAnswersNothing(t *testing.T) { // G9
 	}
 	if _, page := b.get("/asks/" + ask.AskID.String()); strings.Contains(page, "allow-passkey") {
 		t.Error("it can answer before the owner signed")
+	}
+	keys := func() int {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(ann.Home.Dir, "keys", "approver-*.key"))
+		must(t, err)
+		return len(all)
+	}
+	ann.Clock.Forward(16 * time.Minute)
+	if _, page := b.get("/passkeys?code=" + code); strings.Contains(page, "One step more") || keys() != 1 {
+		t.Errorf("after its time it is offered still, with %d keys", keys())
+	}
+	if code = b.register(a); keys() != 1 {
+		t.Errorf("%d keys lie there for one offer", keys())
 	}
 	ann.certify(code)
 	if _, page := b.get("/asks/" + ask.AskID.String()); !strings.Contains(page, "allow-passkey") {

@@ -2,6 +2,8 @@ package home
 
 import (
 	"crypto/rand"
+	"errors"
+	"os"
 	"path/filepath"
 
 	"sealbridge/signing"
@@ -26,6 +28,14 @@ func (h *Home) Approver(did signing.DID) (signing.Signer, error) {
 		return nil, spec.Refuse(spec.NotFound, "", "this gateway holds no such approver's key")
 	}
 	return signing.NewKey(seed), nil
+}
+
+// DropApprover takes a key away that nobody certified; one that is not there is no error.
+func (h *Home) DropApprover(did signing.DID) error {
+	if err := os.Remove(h.approver(did)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return disk(err)
+	}
+	return nil
 }
 
 func (h *Home) approver(did signing.DID) string {

@@ -11,6 +11,7 @@ import (
 	"sealbridge/gateway/artifact"
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
+	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/relay/relaytest"
 	"sealbridge/signing"
@@ -192,5 +193,84 @@ func TestWorkDoesNotStartOnAnInputThatDoesNotFit(t *testing.T) { // M12, the wor
 		if m.Kind == manifest.KindStarted {
 			t.Error("the agent was started")
 		}
+	}
+}
+
+// Five questions about a contact at once, the rest in line in the order in which they came; the twenty-first proposal is refused.
+func TestAContactThatFloodsIsAskedAboutInLine(t *testing.T) { // B9
+	r := newRival(t)
+	ctx := context.Background()
+	var ids []string
+	for range policy.MaxOpenProposals {
+		id := r.offer(nil)
+		r.ben.until("kept "+id, func() bool { v := r.ben.state(id); return v.Waiting != "" })
+		ids = append(ids, id)
+	}
+	r.offer(nil)
+	r.ben.until("refused", func() bool { return r.status().Counts["refusals"] == 1 })
+	open := func() []gateway.AskView {
+		as, err := r.ben.g.Asks(ctx, gateway.Owner, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return as
+	}
+	for n, id := range ids {
+		as := open()
+		if want := min(policy.MaxOpenAsks, len(ids)-n); len(as) != want {
+			t.Fatalf("after %d answers %d questions are open, want %d", n, len(as), want)
+		}
+		if v := r.ben.state(ids[len(ids)-1]); n+policy.MaxOpenAsks < len(ids) && !strings.Contains(v.Waiting, "in line") {
+			t.Errorf("the last one waits for %q", v.Waiting)
+		}
+		if _, err := r.ben.deny(r.ben.askOf(id).Ask.AskID.String(), "no"); err != nil {
+			t.Fatal(err)
+		}
+		if next := n + policy.MaxOpenAsks; next < len(ids) {
+			r.ben.askOf(ids[next])
+		}
+	}
+	if as := open(); len(as) != 0 {
+		t.Errorf("%d questions are left", len(as))
+	}
+}
+
+// A line survives a restart, and what its requester ended is passed over.
+func TestALineSurvivesARestart(t *testing.T) { // B9, G8
+	r := newRival(t)
+	var ids []string
+	for range policy.MaxOpenAsks + 1 {
+		id := r.offer(nil)
+		r.ben.until("kept "+id, func() bool { return r.ben.state(id).Waiting != "" })
+		ids = append(ids, id)
+	}
+	r.ben.restart()
+	last := ids[len(ids)-1]
+	if v := r.ben.state(last); !strings.Contains(v.Waiting, "in line") {
+		t.Fatalf("after a restart the last one waits for %q", v.Waiting)
+	}
+	if _, err := r.ben.deny(r.ben.askOf(ids[0]).Ask.AskID.String(), "no"); err != nil {
+		t.Fatal(err)
+	}
+	r.ben.askOf(last)
+}
+
+// Sixty signed refusals to one contact in an hour of the clock; then it hears nothing until the next.
+func TestAContactThatIsRefusedTooOftenHearsNothing(t *testing.T) { // B9
+	r := newRival(t)
+	clock := still(r.ben)
+	bad := func(m *manifest.TaskManifest) { m.SandboxPolicy.IsolationLevel = "microvm" }
+	for range policy.MaxRefusalsAnHour + 5 {
+		r.offer(bad)
+	}
+	r.ben.until("silent", func() bool { return r.status().Counts["silent refusals"] == 5 })
+	if n := r.status().Counts["refusals"]; n != policy.MaxRefusalsAnHour {
+		t.Errorf("%d refusals, want %d", n, policy.MaxRefusalsAnHour)
+	}
+	clock.add(time.Hour)
+	r.offer(bad)
+	r.ben.until("refused again", func() bool { return r.status().Counts["refusals"] == policy.MaxRefusalsAnHour+1 })
+	if n := r.status().Counts["silent refusals"]; n != 5 {
+		t.Errorf("%d were silent in all, want 5", n)
 	}
 }

@@ -13,7 +13,8 @@ import (
 // The states of an ask are approval's outcomes.
 const stateAllowed = string(approval.Allowed)
 
-// ask opens the question that a held intent waits for, or joins the one that is open (G8).
+// ask opens the question that a held intent waits for, or joins the one that is
+// open (G8); nil where it waits in line behind others about the contact (B9).
 func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, error) {
 	key := row.Key.String()
 	rows, err := asks.Group(t.Tx, key)
@@ -24,6 +25,9 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 		if r.V.State == string(approval.Waiting) && r.V.Ask.SubjectDigest == d.Gate.Subject && r.V.Ask.Gate == d.Gate.Gate {
 			return &r.V, nil
 		}
+	}
+	if full, err := t.full(row, c.Event.Body.Fact.Kind(), d.Gate.Subject); err != nil || full {
+		return nil, err
 	}
 	x, err := t.terms(row, c, d)
 	if err != nil {
@@ -45,6 +49,9 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 		return nil, err
 	}
 	if err := waiting.Put(t.Tx, a.AskID.String(), "", key); err != nil {
+		return nil, err
+	}
+	if err := t.opens(row, a.AskID.String()); err != nil {
 		return nil, err
 	}
 	if err := t.putRow(*row); err != nil {

@@ -100,6 +100,9 @@ func (t *turn) receive(s manifest.Signed) error {
 		if err != nil {
 			return err
 		}
+		if may, err := t.mayRefuse(old.To); err != nil || !may {
+			return err
+		}
 		return t.owe(jobReply, s.Digest().String(), old) // the same answer on repetition
 	}
 	v, err := t.trust.Admit(s, t.now)
@@ -132,6 +135,9 @@ func (t *turn) answerTo(s manifest.Signed, err error) error {
 		return nil
 	}
 	t.g.Log.Info("refusing", "type", manifest.TypeName(s.Wire()), "word", known.Reason, "path", known.Path, "limit", known.Limit)
+	if may, err := t.mayRefuse(owner); err != nil || !may {
+		return err
+	}
 	return t.refuse(owner, s, known)
 }
 

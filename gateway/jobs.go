@@ -23,6 +23,7 @@ const (
 	jobRecovered = "recovered" // whether a recovery is over
 	jobHistory   = "history"   // ask a peer for both chains
 	jobAccept    = "accept"    // decide about a proposal
+	jobLine      = "line"      // ask about what waits in line; key: the contact
 	jobAnswer    = "answer"    // decide about what the other owner asks
 	jobStart     = "start"
 	jobRun       = "run"
@@ -49,7 +50,7 @@ func init() { // the handlers refer to the table through the loop
 		jobSend: (*Gateway).doSend, jobAck: (*Gateway).doAck, jobReply: (*Gateway).doReply,
 		jobExpire: inTurn((*turn).expire), jobDeadline: inTurn((*turn).timeOut), jobNotify: (*Gateway).doNotify,
 		jobList: (*Gateway).doList, jobKey: (*Gateway).doKey, jobHistory: (*Gateway).doHistory,
-		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
+		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobLine: inTurn((*turn).advance), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
 		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
 		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancelBreach), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop,
 	}
@@ -68,7 +69,7 @@ func inTurn(f func(*turn, string) error) handler {
 }
 
 // selfSettled are kinds whose handlers settle their own job, in the turn of its end.
-var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobAnswer: true, jobStart: true, jobRun: true,
+var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobAnswer: true, jobLine: true, jobStart: true, jobRun: true,
 	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true}
 
 // loop does what is owed until ctx ends.

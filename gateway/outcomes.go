@@ -46,6 +46,9 @@ func (t *turn) close(r *askRow, state approval.Outcome, why string) error {
 	if err := waiting.Delete(t.Tx, id); err != nil {
 		return err
 	}
+	if err := t.frees(*r); err != nil {
+		return err
+	}
 	return t.Settle(jobExpire, id)
 }
 

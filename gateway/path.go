@@ -17,7 +17,7 @@ func hexOf(b []byte) string { return hex.EncodeToString(b) }
 // Said is what came of an intent.
 type Said struct {
 	Outcome policy.Outcome
-	Ask     *askRow // of a Hold
+	Ask     *askRow // of a Hold; nil while it waits in line (B9)
 }
 
 // say is the path of an intent: decide, then hold or sign, apply, append, owe.

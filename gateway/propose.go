@@ -34,6 +34,7 @@ type Proposed struct {
 	Manifest jcs.Value `json:"manifest"`
 	Sent     bool      `json:"sent"`
 	Joined   bool      `json:"joined,omitempty"` // the same was asked before: this is that task
+	InLine   bool      `json:"inLine,omitempty"` // it is asked about when an earlier question about the contact is closed (B9)
 }
 
 // Propose makes a contract from a draft, decides, and asks the owner. Files that
@@ -109,6 +110,7 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			return err
 		}
 		out.Sent = said.Outcome == policy.Allow
+		out.InLine = said.Outcome == policy.Hold && said.Ask == nil
 		if said.Ask != nil {
 			out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
 		}

@@ -160,6 +160,8 @@ func TestAStandingYesServesNothingWider(t *testing.T) {
 		}
 		if by := ben.accepted(p.Task); by != "asked" {
 			t.Errorf("%s: %s", what, by)
+		} else if _, err := ben.deny(ben.askOf(p.Task).Ask.AskID.String(), "no"); err != nil { // five open asks are the most (B9)
+			t.Fatal(what, err)
 		}
 	}
 	if p := ann.proposeAs(nil); ben.accepted(p.Task) != "accepted" {

@@ -205,6 +205,13 @@ func (t *turn) gatesOf(row taskRow, v *TaskView) error {
 			v.Waiting, v.Mine = "you ("+manifest.GateWord(a.Gate)+", ask "+a.Short()+")", true
 		}
 	}
+	if err != nil || v.Waiting != "" {
+		return err
+	}
+	in, err := t.inLine(row)
+	if in {
+		v.Waiting, v.Mine = "you (in line behind "+itoa(policy.MaxOpenAsks)+" questions about "+v.With+")", true
+	}
 	return err
 }
 

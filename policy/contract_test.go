@@ -361,3 +361,47 @@ func TestOpenProposalsAreCounted(t *testing.T) {
 		t.Errorf("declining gives the place back: %v, %+v", err, l.Of(open))
 	}
 }
+
+// TestWhatWaitsIsCountedInBytes is B9: contracts and the files that they name, until somebody accepts or ends them.
+func TestWhatWaitsIsCountedInBytes(t *testing.T) {
+	s := newScene(t, func(m *manifest.TaskManifest) {
+		noGates(m)
+		m.IO.InputArtifacts = []manifest.ArtifactRef{{Name: "a.bin", Digest: signing.DigestOf([]byte("a")), MediaType: "application/octet-stream", SizeBytes: 1 << 30}}
+	})
+	c := s.draft(asR, asW, s.proposal())
+	for kind, room := range map[AccountKind]int64{UnacceptedFiles: 1 << 30, UnacceptedBytes: int64(len(s.raw.Bytes()))} {
+		a := ContactAccount(kind, ann.owner.DID(), asW, "")
+		limit := map[AccountKind]int64{UnacceptedFiles: MaxUnacceptedFileBytes, UnacceptedBytes: MaxUnacceptedBytes}[kind]
+		full := Balance{Limit: limit, Holds: map[HoldID]int64{"others": limit - room + 1}}
+		c.Ledger = Ledger{}.With(a, full)
+		if d := Contract(c); d.Outcome != Deny || d.Reason != spec.Quota {
+			t.Errorf("%s, one byte too much: %+v, want quota", kind, d)
+		}
+		full.Holds = map[HoldID]int64{"others": limit - room}
+		c.Ledger = Ledger{}.With(a, full)
+		d := Contract(c)
+		l, err := c.Ledger.Apply(d.Moves...)
+		if d.Outcome != Allow || err != nil || l.Of(a).Free() != 0 {
+			t.Errorf("%s, just enough: %+v, %v, %d left", kind, d, err, l.Of(a).Free())
+		}
+	}
+	d := Contract(c)
+	l, err := c.Ledger.Apply(d.Moves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.say(asR, s.proposal())
+	for what, f := range map[string]manifest.Fact{"accepted": s.acceptance(), "declined": manifest.Declined{Reason: "quota"}} {
+		end := s.draft(asW, asW, f)
+		end.Ledger = l
+		after, err := l.Apply(Contract(end).Moves...)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		for _, k := range []AccountKind{OpenProposals, UnacceptedBytes, UnacceptedFiles} {
+			if b := after.Of(ContactAccount(k, ann.owner.DID(), asW, "")); b.Holds[TaskHold(s.task.Key())] != 0 || len(b.Holds) > 1 {
+				t.Errorf("%s: %s still holds %v", what, k, b.Holds)
+			}
+		}
+	}
+}

@@ -18,12 +18,14 @@ const (
 	DayInput        AccountKind = "day-input" // input tokens on one day
 	DayOutput       AccountKind = "day-output"
 	DayCalls        AccountKind = "day-calls"
-	OpenTasks       AccountKind = "open-tasks"     // tasks under way at once with one contact
-	OpenProposals   AccountKind = "open-proposals" // proposals of one contact that wait for us (B9)
-	StandingUses    AccountKind = "standing-uses"  // of one standing yes (G6)
-	StandingTotal   AccountKind = "standing-total" // what its contracts agreed together, a meter each
-	OpenHosts       AccountKind = "open-hosts"     // uses of one decision about one host (X1)
-	CapabilityCount AccountKind = "uses"           // uses of a grant, over all descendants (C5)
+	OpenTasks       AccountKind = "open-tasks"       // tasks under way at once with one contact
+	OpenProposals   AccountKind = "open-proposals"   // proposals of one contact that wait for us (B9)
+	StandingUses    AccountKind = "standing-uses"    // of one standing yes (G6)
+	StandingTotal   AccountKind = "standing-total"   // what its contracts agreed together, a meter each
+	UnacceptedBytes AccountKind = "unaccepted-bytes" // of contracts of one contact that wait for us (B9)
+	UnacceptedFiles AccountKind = "unaccepted-files" // bytes of the files that they name (B9)
+	OpenHosts       AccountKind = "open-hosts"       // uses of one decision about one host (X1)
+	CapabilityCount AccountKind = "uses"             // uses of a grant, over all descendants (C5)
 )
 
 // Meter is one of the four things that a budget counts.

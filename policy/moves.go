@@ -16,12 +16,18 @@ func Accounts(c Case) []Account {
 	for _, m := range Meters() {
 		out = append(out, MeterOf(key, m))
 	}
-	out = append(out, ContactAccount(OpenProposals, contact, c.Role, ""), ContactAccount(OpenTasks, contact, c.Role, ""))
+	out = append(out, ContactAccount(OpenTasks, contact, c.Role, ""))
+	for _, k := range waitingKinds {
+		out = append(out, ContactAccount(k, contact, c.Role, ""))
+	}
 	for _, k := range dayKinds {
 		out = append(out, ContactAccount(k, contact, c.Role, day))
 	}
 	return append(out, standingAccounts(c.Consents)...)
 }
+
+// waitingKinds count what a contact has proposed and nobody has accepted yet (B9).
+var waitingKinds = []AccountKind{OpenProposals, UnacceptedBytes, UnacceptedFiles}
 
 var dayKinds = []AccountKind{DayTasks, DayInput, DayOutput, DayCalls}
 
@@ -81,14 +87,13 @@ func (l *law) moves() []Move {
 	var out []Move
 	key, contact, _ := l.parties()
 	hold := TaskHold(key)
-	open := ContactAccount(OpenProposals, contact, l.Role, "")
 	switch f := l.fact.(type) {
 	case manifest.Proposed:
-		if l.Role == manifest.Worker { // B9
-			return []Move{{Op: SetLimit, Account: open, Amount: MaxOpenProposals}, {Op: Reserve, Account: open, Hold: hold, Amount: 1}}
+		if l.Role == manifest.Worker {
+			return l.flood(contact, hold)
 		}
 	case manifest.Accepted:
-		out = l.release(out, open, hold)
+		out = l.unwait(out, contact, hold)
 		if l.Role == manifest.Worker {
 			out = setLimits(out, key, l.contract.Limits)
 		}
@@ -101,7 +106,7 @@ func (l *law) moves() []Move {
 			out = l.answered(out, key, f)
 		}
 	case manifest.Declined, manifest.Failed, manifest.Completed, manifest.Cancelled, manifest.TimedOut:
-		out = l.settle(l.release(out, open, hold))
+		out = l.settle(l.unwait(out, contact, hold))
 	case manifest.Rejected:
 		if !f.Again {
 			out = l.settle(out)
@@ -149,6 +154,30 @@ func stricter(a, b manifest.Meters) manifest.Meters {
 func setLimits(out []Move, key manifest.TaskKey, m manifest.Meters) []Move {
 	for _, meter := range Meters() {
 		out = append(out, Move{Op: SetLimit, Account: MeterOf(key, meter), Amount: meter.Of(m)})
+	}
+	return out
+}
+
+// flood counts a proposal among those of its contact that wait for us (B9).
+func (l *law) flood(contact signing.DID, hold HoldID) (out []Move) {
+	files := int64(0)
+	for _, ref := range l.m.IO.InputArtifacts {
+		files += ref.SizeBytes
+	}
+	for _, x := range []struct {
+		kind          AccountKind
+		limit, amount int64
+	}{{OpenProposals, MaxOpenProposals, 1}, {UnacceptedBytes, MaxUnacceptedBytes, int64(len(l.payload.Bytes()))}, {UnacceptedFiles, MaxUnacceptedFileBytes, files}} {
+		a := ContactAccount(x.kind, contact, l.Role, "")
+		out = append(out, Move{Op: SetLimit, Account: a, Amount: x.limit}, Move{Op: Reserve, Account: a, Hold: hold, Amount: x.amount})
+	}
+	return out
+}
+
+// unwait takes a proposal from among those that wait.
+func (l *law) unwait(out []Move, contact signing.DID, hold HoldID) []Move {
+	for _, k := range waitingKinds {
+		out = l.release(out, ContactAccount(k, contact, l.Role, ""), hold)
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 	"sealbridge/spec"
 )
@@ -37,22 +39,60 @@ func (g *Gateway) Asks(ctx context.Context, by Caller, all bool) (out []AskView,
 	return out, err
 }
 
-// Ask shows one ask by its whole id.
+// Ask shows one ask by its id, or any ending of it that is unique.
 func (g *Gateway) Ask(ctx context.Context, by Caller, id string) (out AskView, err error) {
 	if err := by.Person(); err != nil {
 		return out, err
 	}
 	err = g.view(ctx, func(t *turn) error {
-		r, ok, err := asks.Get(t.Tx, id)
-		if err == nil && !ok {
-			err = spec.Refuse(spec.NotFound, "", "no such question here")
-		}
+		r, err := t.findAsk(id)
 		if err == nil {
 			out = t.askView(r)
 		}
 		return err
 	})
 	return out, err
+}
+
+// findAsk resolves an ending of at least four characters: among what waits,
+// whose small rows are read first, else among all that was ever asked.
+func (t *turn) findAsk(ref string) (askRow, error) {
+	if r, ok, err := asks.Get(t.Tx, ref); err != nil || ok {
+		return r, err
+	}
+	if len(ref) < 4 {
+		return askRow{}, spec.Refuse(spec.NotFound, "", "an ending of at least four characters")
+	}
+	ends := func(key string) bool { return strings.HasSuffix(strings.ToLower(key), strings.ToLower(ref)) }
+	open, err := waiting.All(t.Tx)
+	if err != nil {
+		return askRow{}, err
+	}
+	var found []string
+	for _, r := range open {
+		if ends(r.Key) {
+			found = append(found, r.Key)
+		}
+	}
+	if len(found) == 0 {
+		rows, err := asks.All(t.Tx)
+		if err != nil {
+			return askRow{}, err
+		}
+		for _, r := range rows {
+			if ends(r.Key) {
+				found = append(found, r.Key)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return askRow{}, spec.Refuse(spec.NotFound, "", "no question ends in "+manifest.Display(ref, 40))
+	case 1:
+		r, _, err := asks.Get(t.Tx, found[0])
+		return r, err
+	}
+	return askRow{}, spec.Refuse(spec.Conflict, "", "more than one question ends in "+manifest.Display(ref, 40))
 }
 
 func (t *turn) askView(r askRow) AskView {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,17 @@ func TestFourResultsCanBeToldApart(t *testing.T) {
 	}
 	if _, err := ann.g.DenyGate(ctx, gateway.Caller{Agent: "claude"}, gateway.Denial{Ask: a.Ask.AskID.String()}); spec.ReasonOf(err) != spec.NotPermitted {
 		t.Errorf("an agent says no: %v", err)
+	}
+	id := d.Ask.AskID.String()
+	for _, ref := range []string{id, id[len(id)-12:], "apr" + strings.ToLower(id[3:])} {
+		if v, err := ann.g.Ask(ctx, gateway.Owner, ref); err != nil || v.Ask.AskID != d.Ask.AskID {
+			t.Errorf("%s finds %s, %v", ref, v.Ask.AskID, err)
+		}
+	}
+	for _, ref := range []string{"", id[len(id)-3:], "nowhere"} {
+		if _, err := ann.g.Ask(ctx, gateway.Owner, ref); spec.ReasonOf(err) != spec.NotFound {
+			t.Errorf("%q: %v, want not-found", ref, err)
+		}
 	}
 	ben.askOf(allowed.Task)
 	for _, id := range []string{denied.Task, withdrawn.Task, expired.Task} {

@@ -437,27 +437,6 @@ func (g *Gateway) Quarantined(ctx context.Context, by Caller, in Fetch) (out Fet
 	return out, g.handOver(ctx, in.Dir, d, &out)
 }
 
-// findAsk resolves an ending of an ask's id.
-func (t *turn) findAsk(ref string) (askRow, error) {
-	rows, err := asks.All(t.Tx)
-	if err != nil {
-		return askRow{}, err
-	}
-	var found []askRow
-	for _, r := range rows {
-		if r.Key == ref {
-			return r.V, nil
-		}
-		if len(ref) >= 4 && strings.HasSuffix(strings.ToLower(r.Key), strings.ToLower(ref)) {
-			found = append(found, r.V)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	return askRow{}, spec.Refuse(spec.NotFound, "", "no ask, or more than one, ends in "+manifest.Display(ref, 40))
-}
-
 // Since asks what is new in a task.
 type Since struct {
 	Task  string      `json:"task"`

@@ -17,7 +17,6 @@ import (
 	"sealbridge/policy/audit"
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
-	"sealbridge/spec"
 )
 
 var _ = register(gateCommand)
@@ -75,26 +74,9 @@ func gateList(a *app) *cobra.Command {
 	return c
 }
 
-// findAsk resolves any unique ending of at least four characters.
+// findAsk resolves any unique ending of at least four characters, open ones first.
 func findAsk(ctx context.Context, cl *local.Client, ref string) (gateway.AskView, error) {
-	as, err := local.Asks.Call(ctx, cl, true)
-	if err != nil {
-		return gateway.AskView{}, err
-	}
-	var found []gateway.AskView
-	for _, v := range as {
-		id := v.Ask.AskID.String()
-		if id == ref || len(ref) >= 4 && strings.HasSuffix(strings.ToLower(id), strings.ToLower(ref)) {
-			found = append(found, v)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return gateway.AskView{}, spec.Refuse(spec.NotFound, "", "no question ends in "+manifest.Display(ref, 40))
-	}
-	return gateway.AskView{}, spec.Refuse(spec.Conflict, "", "more than one question ends in "+manifest.Display(ref, 40))
+	return local.Ask.Call(ctx, cl, ref)
 }
 
 func gateShow(a *app) *cobra.Command {

@@ -56,6 +56,7 @@ var (
 	Result        = op("result", (*gateway.Gateway).Result)
 	Quarantined   = op("quarantined", (*gateway.Gateway).Quarantined)
 	Asks          = op("asks", (*gateway.Gateway).Asks)
+	Ask           = op("ask", (*gateway.Gateway).Ask)
 	Decide        = op("decide", (*gateway.Gateway).DecideGate)
 	Deny          = op("deny", (*gateway.Gateway).DenyGate)
 	Wishes        = op("wishes", (*gateway.Gateway).Wishes)

@@ -96,10 +96,13 @@ func (t Task) take(ev manifest.Event, n entry) (Task, error) {
 	if u.chains[s].len() >= MaxEvents {
 		return t, spec.Refuse(spec.Quota, "/seq", "10,000 events a side")
 	}
-	before := u.breaks[s]
-	if before == nil && u.breaks[1-s] == nil && n.Prev == u.heads[s] && len(n.Enclosed) == 0 {
+	before, alone := u.breaks[s], u.breaks[1-s] == nil && len(n.Enclosed) == 0
+	switch {
+	case alone && before == nil && n.Prev == u.heads[s]:
 		u = u.extend(s, n)
-	} else {
+	case alone && before != nil && n.Seq > before.Seq:
+		u.chains[s] = u.chains[s].with(n) // past its author's break: held, and nothing counts otherwise
+	default:
 		u.chains[s] = u.chains[s].with(n)
 		u = u.refold(u.Manifest())
 	}

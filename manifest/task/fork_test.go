@@ -94,6 +94,53 @@ func TestForksConvergeAtEveryPlace(t *testing.T) {
 	}
 }
 
+// What an author says past its break is held without counting everything again,
+// and the task is that of a whole count: also where it forks once more, and
+// where the other side had seen a branch.
+func TestPastABreakNothingCounts(t *testing.T) {
+	d := newDuo(1)
+	worker := d.agent[1].DID()
+	progress := func(t Task, n int64) said {
+		return fake(t.Next(worker, manifest.Body{Fact: manifest.Progressed{Usage: usage(n), Waiting: "nobody"}}, t0))
+	}
+	started := d.walkTo(t, "R:proposed", "W:accepted", "W:started")
+	one, two := progress(started, 1), progress(started, 2)
+	seen, _, err := d.say(must(take(started, one)), manifest.Requester, manifest.Asked{Contract: started.InForce().Digest, Amendment: budgetAmendment(900)}, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backwards := progress(seen, 3).e
+	backwards.Seen = nil
+	spoilt := fake(backwards)
+	for name, first := range map[string]struct {
+		from Task
+		e    said
+	}{"a fork": {must(take(started, one)), two}, "a fork that was seen": {seen, two}, "an illegal event": {seen, spoilt}} {
+		broken, err := take(first.from, first.e)
+		if !isBreak(err) {
+			t.Fatalf("%s: %v, want a break", name, err)
+		}
+		now, last := broken, first.e
+		for i := range int64(40) {
+			e := last.e
+			e.Seq, e.Prev, e.Body = last.e.Seq+1, &last.d, manifest.Body{Fact: manifest.Progressed{Usage: usage(100 + i), Waiting: "nobody"}}
+			next := fake(e)
+			if now, err = take(now, next); err != nil {
+				t.Fatalf("%s, event %d past it: %v", name, i, err)
+			}
+			if whole := now.refold(now.Manifest()); !reflect.DeepEqual(now, whole) {
+				t.Fatalf("%s, event %d past it: another task than a whole count", name, i)
+			}
+			if i%7 != 3 { // else the next is its twin: another fork
+				last = next
+			}
+		}
+		if now.Usage() != nil && now.Usage().InputTokens >= 100 {
+			t.Errorf("%s: what was said past it counts", name)
+		}
+	}
+}
+
 func lastAt(t Task, s int) (at time.Time) {
 	at = t0
 	if n := t.chains[s].len(); n > 0 {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -28,13 +29,14 @@ var _ = register(demoCommand)
 
 func demoCommand(a *app) *cobra.Command {
 	var keep string
-	var verbose bool
-	c := &cobra.Command{Use: "demo", GroupID: "hand", Short: "the whole story on this computer, no keys and no network needed", Example: "  sealbridge demo --keep /tmp/story",
+	var verbose, interactive bool
+	c := &cobra.Command{Use: "demo", GroupID: "hand", Short: "the whole story on this computer, no keys and no network needed", Example: "  sealbridge demo --keep /tmp/story\n  sealbridge demo --interactive",
 		RunE: func(c *cobra.Command, _ []string) error {
-			d := &demo{a: a, dir: keep, verbose: verbose, procs: map[string]*proc{}}
+			d := &demo{a: a, dir: keep, verbose: verbose, interactive: interactive, procs: map[string]*proc{}}
 			return d.run(c.Context())
 		}}
 	c.Flags().StringVar(&keep, "keep", "", "a new folder that keeps bundle.json and both homes")
+	c.Flags().BoolVar(&interactive, "interactive", false, "wait for you at each gate, and leave both gateways running")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show every command and what the processes log")
 	return c
 }
@@ -53,6 +55,9 @@ type demo struct {
 	between func(ctx context.Context, after string) error // tests kill processes here
 	within  time.Duration                                 // the whole story; 0: five minutes
 	made    bool                                          // dir is there already
+
+	interactive bool        // a person decides, and the processes stay
+	lines       chan string // what is typed meanwhile
 }
 
 // proc is one process of the demo.
@@ -66,6 +71,9 @@ type proc struct {
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.within == 0 {
 		d.within = 5 * time.Minute
+		if d.interactive { // a person takes their time
+			d.within = 24 * time.Hour
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.within)
 	defer cancel()
@@ -74,14 +82,27 @@ func (d *demo) run(ctx context.Context) (err error) {
 		if d.dir, err = os.MkdirTemp("", "sb"); err != nil {
 			return err
 		}
-		defer os.RemoveAll(d.dir)
+		if !d.interactive {
+			defer os.RemoveAll(d.dir)
+		}
 	} else if err := os.Mkdir(d.dir, 0o700); err != nil && !d.made {
 		return usage("--keep needs a new folder: " + err.Error())
 	}
 	if d.dir, err = filepath.Abs(d.dir); err != nil {
 		return err
 	}
+	if d.interactive {
+		return d.told(d.steps(ctx))
+	}
 	defer d.stopAll()
+	if err := d.steps(ctx); err != nil {
+		return err
+	}
+	d.a.print("\nThat is all. %s\n", d.where())
+	return nil
+}
+
+func (d *demo) steps(ctx context.Context) error {
 	for _, s := range []struct {
 		name string
 		do   func(context.Context) error
@@ -90,7 +111,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 		{"propose", d.propose}, {"ann contract", d.annContract}, {"ben contract", d.benContract}, {"work", d.work}, {"delivery", d.delivery}, {"result", d.result},
 		{"export", d.export}, {"verify", d.verify}, {"forge", d.forge},
 	} {
-		if err := s.do(ctx); err != nil {
+		if err := s.do(ctx); errors.Is(err, errNoYes) {
+			return err
+		} else if err != nil {
 			return hint(fmt.Errorf("demo, step %q: %w", s.name, err), "run it with -v to see every command%s", d.logs())
 		}
 		if d.between != nil {
@@ -99,7 +122,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	d.a.print("\nThat is all. %s\n", d.where())
 	return nil
 }
 
@@ -110,6 +132,9 @@ func (d *demo) where() string {
 func (d *demo) logs() string {
 	var b strings.Builder
 	for name, p := range d.procs {
+		if p.log == nil { // it is in a file
+			continue
+		}
 		if s := strings.TrimSpace(p.log.String()); s != "" {
 			lines := strings.Split(s, "\n")
 			fmt.Fprintf(&b, "\n%s: %s", name, lines[len(lines)-1])
@@ -130,6 +155,9 @@ func (d *demo) more(format string, args ...any) {
 
 // start runs this binary as a process of its own and returns the first line that ready matches.
 func (d *demo) start(ctx context.Context, name string, ready *regexp.Regexp, args ...string) (string, error) {
+	if d.interactive {
+		return d.detached(name, ready, args)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -280,7 +308,11 @@ func (d *demo) identities(ctx context.Context) error {
 var serving = regexp.MustCompile(`Sealbridge gateway`)
 
 func (d *demo) serve(ctx context.Context, who string) error {
-	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve", "--console", "off", "--log-level", logLevel(d.verbose))
+	console := "off"
+	if d.interactive { // the fixed port is one owner's; the other gets any
+		console = map[string]string{"ann": "7811", "ben": "0"}[who]
+	}
+	_, err := d.start(ctx, who, serving, "--home", filepath.Join(d.dir, who), "serve", "--console", console, "--log-level", logLevel(d.verbose))
 	return err
 }
 
@@ -399,6 +431,9 @@ func (d *demo) gate(ctx context.Context, who string, gate manifest.Gate) error {
 	d.more("┌ %s", a.Question)
 	for _, l := range a.Lines {
 		d.more("│ %s %-9s %s", l.Mark, l.Word, l.Text)
+	}
+	if d.interactive {
+		return d.byPerson(ctx, who, a)
 	}
 	_, err = d.must(ctx, who, "gate", "allow", a.AskID.String())
 	if err == nil {

@@ -223,7 +223,11 @@ func (a *adminServer) close() {
 	if a == nil {
 		return
 	}
-	a.http.Close() //nolint:errcheck // nothing more to do
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if a.http.Shutdown(ctx) != nil { // whoever asked for the end hears the answer first
+		a.http.Close() //nolint:errcheck // nothing more to do
+	}
 	<-a.done
 }
 

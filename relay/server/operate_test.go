@@ -229,3 +229,18 @@ func TestAGuestDialsNoAddressOfThisMachine(t *testing.T) { // X2
 		c.Close()
 	}
 }
+
+// Who asks for the end hears the answer, however fast the end comes.
+func TestDrainingIsAnswered(t *testing.T) {
+	for range 20 {
+		s := start(t, nil)
+		a, err := server.DialAdmin(s.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Drain(t.Context()); err != nil {
+			t.Fatalf("Drain: %v", err)
+		}
+		s.Close()
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -93,4 +94,15 @@ func (a *app) agentsDoor(ctx context.Context, wg *sync.WaitGroup, h *home.Home, 
 		}
 	})
 	return nil
+}
+
+// sessionAgents are the agents that come by the agents' door, in no box of ours.
+func sessionAgents(all map[string]home.Agent) (names []string) {
+	for n, a := range all {
+		if a.Kind == home.KindMCP {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,9 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 		fs = append(fs, finding{what, ok, fmt.Sprintf(format, args...)})
 	}
 	add("owner key", h.Sealed(), "%s", map[bool]string{true: "sealed: every yes needs the passphrase", false: "not sealed: any program of this user can say yes for you"}[h.Sealed()])
+	if names := sessionAgents(h.Config.Agents); len(names) > 0 { // G10
+		add("agents", h.Sealed(), "%s: in your session and as your user, so with a shell also this command; only a passkey's or a device's yes is out of reach", strings.Join(names, ", "))
+	}
 	if i, err := os.Stat(h.Dir); err == nil {
 		add("folder", i.Mode().Perm()&0o077 == 0, "%s %04o", h.Dir, i.Mode().Perm())
 	}

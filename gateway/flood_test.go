@@ -57,7 +57,7 @@ func (r rival) post(wire jcs.Value) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	sealed, err := box.Seal(pub, box.Header{V: box.Version, To: l.To, Kid: pub.Kid(), ExpiresAt: signing.TimeOf(time.Now().Add(24 * time.Hour)),
+	sealed, err := box.Seal(pub, box.Header{V: box.Version, To: l.To, Kid: pub.Kid(), ExpiresAt: signing.TimeOf(time.Now().Add(10 * 24 * time.Hour)),
 		Commit: box.Commit(l.Salt, signing.DigestOf(wire.Bytes()))}, plain)
 	if err != nil {
 		r.t.Fatal(err)

@@ -309,8 +309,11 @@ func (t *turn) place(d policy.Decision) string {
 }
 
 func joinWords(a, b string) string {
-	if a == "" || a == b {
+	switch {
+	case a == "" || a == b:
 		return b
+	case b == "":
+		return a
 	}
 	return a + "; " + b
 }

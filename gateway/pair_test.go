@@ -98,6 +98,10 @@ func (s *side) start() {
 	if s.run != nil {
 		programs = s.run
 	}
+	now := time.Now
+	if s.clock != nil {
+		now = s.clock // as it is at the start: a gateway that runs never sees another
+	}
 	conn := s.dial(*s)
 	s.journal = j
 	log := slog.New(slog.DiscardHandler)
@@ -105,7 +109,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Notifier: s.teller, Rules: s.rules, Now: s.now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Notifier: s.teller, Rules: s.rules, Now: now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}

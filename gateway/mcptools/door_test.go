@@ -290,3 +290,19 @@ func TestHTTPTakesOnlyThisComputersPrograms(t *testing.T) { // A10
 		}
 	}
 }
+
+func TestAnOversizedLineEndsItsConnectionAndNoOther(t *testing.T) { // A8
+	h := newHouse(t, gatewaytest.Counter)
+	other := h.over("socket", "claude-token")
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	line := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delegate_task","arguments":{"to":"Ben","goal":"` + strings.Repeat("x", 2<<20) + `"}}}` + "\n"
+	mcptools.Pipe{Socket: h.socket, Token: "claude-token", In: strings.NewReader(line), Out: &out}.Run(ctx)
+	if strings.Contains(out.String(), "task_id") || ctx.Err() != nil {
+		t.Errorf("it was read: %.200s, %v", out.String(), ctx.Err())
+	}
+	if tasks := other.must("list_tasks", nil)["tasks"].([]any); len(tasks) != 0 {
+		t.Errorf("%v", tasks)
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"sealbridge/policy/approval"
 )
 
-// putBack stops a gateway and starts it from an older journal, as a restored backup is.
+// putBack stops a gateway and starts it from an older journal.
 func (s *side) putBack(backup string) {
 	s.t.Helper()
 	s.stop()
@@ -25,9 +25,22 @@ func (s *side) putBack(backup string) {
 		s.t.Fatal(err)
 	}
 	s.start()
-	if err := s.g.Recover(s.t.Context(), "put back from a backup"); err != nil {
-		s.t.Fatal(err)
+}
+
+// lostWork is a task that Ben accepted and delivered after a backup of his journal, which is returned.
+func lostWork(t *testing.T) (ann, ben *side, task, backup string) {
+	t.Helper()
+	ann, ben = pair(t)
+	p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline = "40d" })
+	ann.allow(manifest.ContractGate)
+	ben.ask(manifest.ContractGate)
+	backup = filepath.Join(t.TempDir(), "backup")
+	if err := ben.journal.Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
 	}
+	ben.allow(manifest.ContractGate)
+	ann.ask(manifest.DeliveryGate)
+	return ann, ben, p.Task, backup
 }
 
 // later lets time pass in which neither gateway runs.
@@ -43,44 +56,38 @@ func later(d time.Duration, sides ...*side) {
 
 func TestARestoredHomeGetsItsChainBackAndGoesOnWithoutAFork(t *testing.T) { // R4b
 	synctest.Test(t, func(t *testing.T) {
-		ann, ben := pair(t)
-		p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline = "40d" })
-		ann.allow(manifest.ContractGate)
-		ben.ask(manifest.ContractGate)
-		backup := filepath.Join(t.TempDir(), "backup")
-		if err := ben.journal.Backup(t.Context(), backup); err != nil {
+		ann, ben, task, backup := lostWork(t)
+		said := ann.state(task).Chain.Worker
+		ben.putBack(backup)
+		if err := ben.g.Recover(t.Context(), "put back from a backup"); err != nil {
 			t.Fatal(err)
 		}
-		ben.allow(manifest.ContractGate) // what follows, the backup does not know
-		ann.ask(manifest.DeliveryGate)
-		said := ann.state(p.Task).Chain.Worker
-		ben.putBack(backup)
 		if as, err := ben.g.Asks(t.Context(), gateway.Owner, false); err != nil || len(as) != 0 {
 			t.Fatalf("asks in recovery: %+v, %v: what a person said yes to before would be said twice", as, err)
 		}
 		ben.until("given back", func() bool {
-			h := ben.state(p.Task).Chain.Worker
+			h := ben.state(task).Chain.Worker
 			return h != nil && *h == *said
 		})
-		if ben.state(p.Task).Recovery == "" {
+		if ben.state(task).Recovery == "" {
 			t.Error("out of recovery before what was sent has expired at the relay")
 		}
 		if _, err := ann.answer(ann.ask(manifest.DeliveryGate), approval.Deny); err != nil { // Ben's turn again
 			t.Fatal(err)
 		}
-		ben.until("sent back", func() bool { return ben.state(p.Task).State == "working" })
+		ben.until("sent back", func() bool { return ben.state(task).State == "working" })
 		later(13*24*time.Hour, ann, ben)
-		ben.until("asked again", func() bool { return ben.state(p.Task).Chain.PeerHas != nil })
-		if v := ben.state(p.Task); v.Recovery == "" || *v.Chain.Worker != *said {
+		ben.until("asked again", func() bool { return ben.state(task).Chain.PeerHas != nil })
+		if v := ben.state(task); v.Recovery == "" || *v.Chain.Worker != *said {
 			t.Errorf("after 13 days: %+v", v)
 		}
 		later(25*time.Hour, ann, ben)
-		ben.until("recovered", func() bool { return ben.state(p.Task).Recovery == "" })
+		ben.until("recovered", func() bool { return ben.state(task).Recovery == "" })
 		ann.allow(manifest.DeliveryGate)
-		ann.until("completed", func() bool { return ann.state(p.Task).Released })
-		ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+		ann.until("completed", func() bool { return ann.state(task).Released })
+		ben.until("completed", func() bool { return ben.state(task).Outcome == "completed" })
 		for _, s := range []*side{ann, ben} {
-			if rep := s.verifies(p.Task); len(rep.Findings) != 0 {
+			if rep := s.verifies(task); len(rep.Findings) != 0 {
 				t.Errorf("%s: %+v", s.home.Config.Name, rep.Findings)
 			}
 		}
@@ -89,25 +96,9 @@ func TestARestoredHomeGetsItsChainBackAndGoesOnWithoutAFork(t *testing.T) { // R
 
 func TestAPeerThatHoldsMoreOfUsThanWeDoPutsUsIntoRecovery(t *testing.T) { // R4b
 	synctest.Test(t, func(t *testing.T) {
-		ann, ben := pair(t)
-		p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline = "40d" })
-		ann.allow(manifest.ContractGate)
-		ben.ask(manifest.ContractGate)
-		backup := filepath.Join(t.TempDir(), "backup")
-		if err := ben.journal.Backup(t.Context(), backup); err != nil {
-			t.Fatal(err)
-		}
-		ben.allow(manifest.ContractGate)
-		ann.ask(manifest.DeliveryGate)
-		ben.stop() // a copy of the files, put back by hand: nobody says that it is one
-		for _, end := range []string{"", "-wal", "-shm"} {
-			os.Remove(ben.home.Journal() + end)
-		}
-		if err := os.Rename(backup, ben.home.Journal()); err != nil {
-			t.Fatal(err)
-		}
-		ben.start()
-		ben.until("in recovery", func() bool { return ben.state(p.Task).Recovery != "" })
+		_, ben, task, backup := lostWork(t)
+		ben.putBack(backup) // a copy of the files, put back by hand: nobody says that it is one
+		ben.until("in recovery", func() bool { return ben.state(task).Recovery != "" })
 		if as, err := ben.g.Asks(t.Context(), gateway.Owner, false); err != nil || len(as) != 0 {
 			t.Errorf("asks: %+v, %v", as, err)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,13 +24,16 @@ import (
 var _ = register(consoleCommand)
 
 func consoleCommand(a *app) *cobra.Command {
-	var only bool
+	var only, also bool
 	c := &cobra.Command{
 		Use: "console", GroupID: "start", Short: "open the owner's page in a browser, by a link that works once", Example: "  sealbridge console\n  sealbridge console --print",
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, cl, err := a.client()
+			h, cl, err := a.client()
 			if err != nil {
 				return err
+			}
+			if also && h.Config.Console.AlsoAt == "" {
+				return usage("config.yaml names no console: {also_at: https://…}")
 			}
 			link, err := local.Login.Call(c.Context(), cl, gateway.None{})
 			if err != nil && strings.Contains(err.Error(), "without its console") {
@@ -38,11 +42,18 @@ func consoleCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if also {
+				u, err := url.Parse(link.URL)
+				if err != nil {
+					return err
+				}
+				link.URL = h.Config.Console.AlsoAt + u.Path
+			}
 			if a.json {
 				return a.emit(link)
 			}
 			a.print("%s\n", link.URL)
-			if !only && browse(c.Context(), link.URL) == nil {
+			if !only && !also && browse(c.Context(), link.URL) == nil {
 				a.note("opened in your browser")
 				return nil
 			}
@@ -50,6 +61,7 @@ func consoleCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&also, "also", false, "print the link for console.also_at, behind your own proxy")
 	c.Flags().BoolVar(&only, "print", false, "print the link and open nothing")
 	return c
 }
@@ -108,7 +120,7 @@ func (a *app) console(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *
 		a.note("sealbridge: warning: port %d is taken, so this gateway runs without its console; `console: {port: %d}` in config.yaml moves it", port, port+1)
 		return ""
 	}
-	s := console.New(console.Config{Gateway: g, Port: at, Now: a.now, Log: log,
+	s := console.New(console.Config{Gateway: g, Port: at, AlsoAt: h.Config.Console.AlsoAt, Now: a.now, Log: log,
 		PolicyFile: func() (string, string, error) {
 			text, err := os.ReadFile(filepath.Join(h.Dir, "policy.yaml"))
 			if err != nil {

@@ -90,14 +90,12 @@ func (s *Server) person(v *visit) (person, error) {
 	return person{handle: sum[:], name: manifest.Display(st.Name, 60)}, nil
 }
 
-// relyingParty is what passkeys are bound to: this machine's name, and our
+// relyingParty is what passkeys are bound to: the name of the site, and its
 // origin with its port, because every local program shares the name.
-func (s *Server) relyingParty() (*webauthn.WebAuthn, error) {
-	return webauthn.New(&webauthn.Config{RPID: rpID, RPDisplayName: "Sealbridge", RPOrigins: []string{s.origin}, AttestationPreference: protocol.PreferNoAttestation,
+func (v *visit) relyingParty() (*webauthn.WebAuthn, error) {
+	return webauthn.New(&webauthn.Config{RPID: v.site().rpID, RPDisplayName: "Sealbridge", RPOrigins: []string{v.site().origin}, AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{UserVerification: protocol.VerificationRequired, ResidentKey: protocol.ResidentKeyRequirementDiscouraged}})
 }
-
-const rpID = "localhost"
 
 // keyKinds are the two that an approver-certificate takes.
 var keyKinds = []protocol.CredentialParameter{{Type: protocol.PublicKeyCredentialType, Algorithm: -7}, {Type: protocol.PublicKeyCredentialType, Algorithm: -8}}

@@ -34,7 +34,8 @@ const Port = 7811
 // Config is all that a console is given.
 type Config struct {
 	Gateway *gateway.Gateway
-	Port    int // it listens on; part of its origin
+	Port    int    // it listens on; part of its origin
+	AlsoAt  string // https origin behind a proxy of the owner's own; "" for none
 
 	PolicyFile func() (text, digest string, err error) // policy.yaml as it lies on disk; nil: not shown
 	Health     func(ctx context.Context) []Finding     // what doctor would say; nil: nothing
@@ -53,8 +54,7 @@ type Finding struct {
 // Server is one owner's console. It may be used from many goroutines.
 type Server struct {
 	Config
-	host     string // localhost:7811
-	origin   string // http://localhost:7811
+	sites    []site // on this machine first
 	sessions sessions
 
 	ceremonies ceremonies
@@ -77,14 +77,16 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	host := "localhost:" + strconv.Itoa(c.Port)
-	s := &Server{Config: c, host: host, origin: "http://" + host, sessions: sessions{open: map[key]session{}}, streams: make(chan struct{}, maxStreams), mux: http.NewServeMux()}
+	s := &Server{Config: c, sites: []site{local(strconv.Itoa(c.Port))}, sessions: sessions{open: map[key]session{}}, streams: make(chan struct{}, maxStreams), mux: http.NewServeMux()}
+	if x, ok := also(c.AlsoAt); ok {
+		s.sites = append(s.sites, x)
+	}
 	s.routes()
 	return s
 }
 
 // Origin is what a browser says for these pages: http://localhost:7811.
-func (s *Server) Origin() string { return s.origin }
+func (s *Server) Origin() string { return s.sites[0].origin }
 
 // routes lists every page and every post; nothing else is answered.
 func (s *Server) routes() {

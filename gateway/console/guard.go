@@ -11,10 +11,11 @@ import (
 // ServeHTTP holds every request against the door's list before a page sees it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	headers(w.Header())
+	at, ours := s.at(r)
 	switch {
-	case r.Host != s.host:
+	case !ours:
 		s.elsewhere(w, r)
-	case !visited(r), r.Method != http.MethodGet && !s.sameOrigin(r):
+	case !visited(r), r.Method != http.MethodGet && !sameOrigin(r, at):
 		s.refuse(w, r, http.StatusForbidden, "This came from another page. Nothing was done.")
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -41,17 +42,17 @@ func headers(h http.Header) {
 func (s *Server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	port := ":" + strconv.Itoa(s.Port)
 	if r.Method == http.MethodGet && (r.Host == "127.0.0.1"+port || r.Host == "[::1]"+port) {
-		http.Redirect(w, r, s.origin+r.URL.EscapedPath(), http.StatusTemporaryRedirect)
+		http.Redirect(w, r, s.Origin()+r.URL.EscapedPath(), http.StatusTemporaryRedirect)
 		return
 	}
-	http.Error(w, "this is not "+s.host, http.StatusMisdirectedRequest)
+	http.Error(w, "this is not "+s.sites[0].host, http.StatusMisdirectedRequest)
 }
 
 // sameOrigin says whether a post comes from one of our own pages. A browser says
 // Origin with every post; a program that says none is no browser.
-func (s *Server) sameOrigin(r *http.Request) bool {
+func sameOrigin(r *http.Request, at site) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
-	return r.Header.Get("Origin") == s.origin && (site == "" || site == "same-origin")
+	return r.Header.Get("Origin") == at.origin && (site == "" || site == "same-origin")
 }
 
 // visited says whether a page of another site, or of another port of this host,
@@ -69,6 +70,7 @@ type visit struct {
 	*http.Request
 	w       http.ResponseWriter
 	session session
+	door    *Server
 }
 
 // page answers whoever is logged in; everybody else is told how to get in.
@@ -79,7 +81,7 @@ func (s *Server) page(pattern string, do func(*visit) error) {
 			s.refuse(w, r, http.StatusUnauthorized, "")
 			return
 		}
-		if err := do(&visit{r, w, in}); err != nil {
+		if err := do(&visit{r, w, in, s}); err != nil {
 			s.fail(w, r, err)
 		}
 	})

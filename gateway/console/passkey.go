@@ -35,7 +35,7 @@ func (s *Server) passkeys(v *visit) error {
 		}
 	}
 	for _, a := range list.Approvers {
-		b.Approvers = append(b.Approvers, approver{a, s.clock(a.Until), a.Passkey == s.origin && a.Here})
+		b.Approvers = append(b.Approvers, approver{a, s.clock(a.Until), a.Passkey == v.site().origin && a.Here})
 	}
 	return s.render(v, http.StatusOK, "passkeys", "passkeys", "Passkeys", b)
 }
@@ -49,7 +49,7 @@ type approver struct {
 
 // newPasskey begins a registration.
 func (s *Server) newPasskey(v *visit) (any, error) {
-	rp, err := s.relyingParty()
+	rp, err := v.relyingParty()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s *Server) offerPasskey(v *visit) (any, error) {
 	if c.yes != nil {
 		return nil, spec.Refuse(spec.WrongContext, "", "that was no registration")
 	}
-	rp, err := s.relyingParty()
+	rp, err := v.relyingParty()
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Server) offerPasskey(v *visit) (any, error) {
 	if err != nil {
 		return nil, s.unproven(v, err)
 	}
-	offer, err := s.Gateway.OfferPasskey(v.Context(), owner, passkey.Credential{ID: base64url(made.ID), Key: base64url(made.PublicKey), Origin: s.origin, RpID: rpID})
+	offer, err := s.Gateway.OfferPasskey(v.Context(), owner, passkey.Credential{ID: base64url(made.ID), Key: base64url(made.PublicKey), Origin: v.site().origin, RpID: v.site().rpID})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Server) askPasskey(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	yeses, err := s.Gateway.PasskeyYeses(v.Context(), owner, gateway.PasskeyAsk{Ask: v.PathValue("ask"), Origin: s.origin})
+	yeses, err := s.Gateway.PasskeyYeses(v.Context(), owner, gateway.PasskeyAsk{Ask: v.PathValue("ask"), Origin: v.site().origin})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Server) askPasskey(v *visit) (any, error) {
 		if yes.Certificate != want {
 			continue
 		}
-		rp, err := s.relyingParty()
+		rp, err := v.relyingParty()
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (s *Server) allow(v *visit) (any, error) {
 	if c.yes == nil || c.yes.Ask != v.PathValue("ask") {
 		return nil, spec.Refuse(spec.WrongContext, "", "that was another question")
 	}
-	rp, err := s.relyingParty()
+	rp, err := v.relyingParty()
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ type choice struct {
 
 // choices are the passkeys of this console that are asked.
 func (s *Server) choices(v *visit, ask string) ([]choice, error) {
-	yeses, err := s.Gateway.PasskeyYeses(v.Context(), owner, gateway.PasskeyAsk{Ask: ask, Origin: s.origin})
+	yeses, err := s.Gateway.PasskeyYeses(v.Context(), owner, gateway.PasskeyAsk{Ask: ask, Origin: v.site().origin})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,9 +33,6 @@ type sessions struct {
 	open map[key]session
 }
 
-// cookie is named after the port: cookies of one host are shared by all its ports.
-func (s *Server) cookie() string { return "sealbridge-" + s.host[strings.IndexByte(s.host, ':')+1:] }
-
 // login uses a link up. A link that another site follows, or that a browser
 // fetches ahead, is not used: only a person who opens it is.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +49,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Expires: in.until, MaxAge: int(sessionLasts / time.Second)})
+	at, _ := s.at(r)
+	http.SetCookie(w, &http.Cookie{Name: at.cookie, Secure: at.secure, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Expires: in.until, MaxAge: int(sessionLasts / time.Second)})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
@@ -82,7 +79,8 @@ func (s *Server) begin() (value string, in session, err error) {
 
 // session is the one of a request, if it has one that is still good.
 func (s *Server) session(r *http.Request) (in session, ok bool) {
-	c, err := r.Cookie(s.cookie())
+	at, _ := s.at(r)
+	c, err := r.Cookie(at.cookie)
 	if err != nil {
 		return in, false
 	}
@@ -98,12 +96,12 @@ func (s *Server) session(r *http.Request) (in session, ok bool) {
 }
 
 func (s *Server) logout(v *visit) error {
-	if c, err := v.Cookie(s.cookie()); err == nil {
+	if c, err := v.Cookie(v.site().cookie); err == nil {
 		s.sessions.mu.Lock()
 		delete(s.sessions.open, sha256.Sum256([]byte(c.Value)))
 		s.sessions.mu.Unlock()
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: s.cookie(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(v.w, &http.Cookie{Name: v.site().cookie, Secure: v.site().secure, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 	s.refuse(v.w, v.Request, http.StatusOK, "You are logged out in this browser.")
 	return nil
 }

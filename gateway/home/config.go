@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sort"
@@ -63,6 +65,9 @@ type Chips struct {
 type Console struct {
 	Port *int `yaml:"port,omitempty"` // absent: 7811; 0: any free one, which no passkey can be bound to
 	Off  bool `yaml:"off,omitempty"`
+
+	// AlsoAt is where a proxy of the owner's own shows it: https://name, no path.
+	AlsoAt string `yaml:"also_at,omitempty"`
 }
 
 // MCP is the agents' door over HTTP, on loopback (A10).
@@ -109,6 +114,12 @@ func readConfig(path string) (c Config, err error) {
 	}
 	if p := c.Console.Port; p != nil && (*p < 0 || *p > 65535) {
 		return c, spec.Refuse(spec.Malformed, "/console/port", "0 to 65535")
+	}
+	if at := c.Console.AlsoAt; at != "" {
+		u, err := url.Parse(at)
+		if err != nil || u.Scheme != "https" || u.Host == "" || at != "https://"+strings.ToLower(u.Host) || net.ParseIP(u.Hostname()) != nil || u.Hostname() == "localhost" {
+			return c, spec.Refuse(spec.Malformed, "/console/also_at", "https:// and a name, in lower case, no path: a browser binds passkeys to it")
+		}
 	}
 	return c, nil
 }

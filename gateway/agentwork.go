@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sealbridge/gateway/artifact"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/manifest/schema"
+	"sealbridge/manifest/task"
+	"sealbridge/signing"
+	"sealbridge/signing/jcs"
+	"sealbridge/spec"
+)
+
+// job is what an agent program reads on stdin. Title, goal and criteria are the
+// other side's words: data, with their origin (M9).
+type job struct {
+	Task struct {
+		ID     string `json:"id"`
+		From   string `json:"from"`
+		Origin string `json:"origin"`
+		Title  string `json:"title"`
+		Goal   string `json:"goal"`
+		Type   string `json:"type,omitempty"`
+	} `json:"task"`
+	Criteria []manifest.Criterion `json:"criteria"`
+	Inputs   []string             `json:"inputs"` // in the folder in
+	Output   jcs.Value            `json:"outputSchema"`
+	Again    string               `json:"again,omitempty"` // why the last delivery came back
+	Limits   manifest.Meters      `json:"limits"`
+}
+
+// result is what it writes on stdout.
+type result struct {
+	Output   jcs.Value           `json:"output"`
+	Evidence []manifest.Evidence `json:"evidence,omitempty" rule:"items=0..100"`
+	Usage    *reported           `json:"usage,omitempty"`
+}
+
+type reported struct {
+	InputTokens  int64 `json:"inputTokens" rule:"num=0..100000000"`
+	OutputTokens int64 `json:"outputTokens" rule:"num=0..100000000"`
+}
+
+func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Command, err error) {
+	m := row.Task.Manifest()
+	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
+	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
+	c = runner.Command{Argv: a.Command, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Network: a.Model == "own"}
+	for _, in := range m.IO.InputArtifacts {
+		if c.Inputs[in.Name], err = g.Files.Path(in.Digest); err != nil {
+			return c, err
+		}
+		j.Inputs = append(j.Inputs, in.Name)
+	}
+	c.Stdin, err = json.Marshal(j)
+	return c, err
+}
+
+// endRun records what came of a run and delivers it, or says why not.
+func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Result, ran error) error {
+	out, refs, why := g.collectResult(ctx, res, ran)
+	return g.turn(ctx, func(t *turn) error {
+		row, err := t.row(key)
+		if err != nil {
+			return err
+		}
+		wall := int64((res.Wall + time.Second - 1) / time.Second)
+		used := manifest.Meters{WallClockSeconds: wall}
+		if out.Usage != nil {
+			used.InputTokens, used.OutputTokens = out.Usage.InputTokens, out.Usage.OutputTokens
+		}
+		if err := t.commitRun(&row, used, false); err != nil {
+			return err
+		}
+		if err := t.Settle(jobRun, key); err != nil {
+			return err
+		}
+		if row.Task.Ended() || row.Task.State() != task.Working {
+			return t.wants(row)
+		}
+		m := row.Task.Manifest()
+		if why == "" {
+			why = checkOutput(m.IO.OutputSchema, out.Output)
+		}
+		if why != "" {
+			word := string(spec.VerificationFailed)
+			if res.TimedOut {
+				word = string(spec.BudgetExhausted)
+			}
+			_, err := t.say(&row, manifest.Failed{Reason: word, Text: cut(why, 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
+			return err
+		}
+		return t.deliver(&row, res, out, refs, a)
+	})
+}
+
+func checkOutput(doc, output jcs.Value) string {
+	s, err := schema.Parse(doc)
+	if err == nil {
+		err = s.Validate(output)
+	}
+	if err != nil {
+		return "the result does not match the contract's output schema: " + err.Error()
+	}
+	return ""
+}
+
+// collectResult reads stdout strictly and keeps the output files.
+func (g *Gateway) collectResult(ctx context.Context, res runner.Result, ran error) (out result, refs []manifest.ArtifactRef, why string) {
+	refs = []manifest.ArtifactRef{}
+	switch {
+	case ran != nil:
+		return out, refs, "the agent did not run: " + ran.Error()
+	case res.TimedOut:
+		return out, refs, "working time ran out"
+	case res.Cancelled:
+		return out, refs, "stopped"
+	case res.Overflowed:
+		return out, refs, "the result is too large"
+	case res.Exit != 0:
+		return out, refs, "the agent ended with exit code " + itoa(res.Exit)
+	}
+	v, err := jcs.Canonicalize(res.Stdout)
+	if err == nil {
+		err = jcs.Decode(v, &out)
+	}
+	if err != nil {
+		return out, refs, "the agent's result is not what was asked for: " + err.Error()
+	}
+	for _, f := range res.Files {
+		ref, err := g.keepFile(ctx, f)
+		if err != nil {
+			return out, refs, "output file " + f.Name + ": " + err.Error()
+		}
+		refs = append(refs, ref)
+	}
+	return out, refs, ""
+}
+
+func (g *Gateway) keepFile(ctx context.Context, f runner.File) (manifest.ArtifactRef, error) {
+	r, err := f.Open()
+	if err != nil {
+		return manifest.ArtifactRef{}, err
+	}
+	defer r.Close()
+	return g.Files.Put(ctx, f.Name, "", r, artifact.MaxSize)
+}
+
+// deliver says delivered, with receipt and attestation (V1).
+func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manifest.ArtifactRef, a Agent) error {
+	contract := row.Task.InForce()
+	revision := int64(1)
+	if d := row.Task.Delivery(); d != nil {
+		revision = d.Revision + 1
+	}
+	tokens := "claimed"
+	if a.Model != "own" {
+		tokens = "metered" // no model was reachable: nothing could be used
+	}
+	u := t.usage(*row, manifest.Meters{}, tokens)
+	receipt, err := manifest.Sign(&manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion,
+		TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Contract: contract.Digest, AgentDid: t.g.Agent.DID(), Revision: revision,
+		Limits: contract.Limits, Usage: u, Children: []signing.Digest{}, Complete: true, Missing: []string{}, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)
+	if err != nil {
+		return err
+	}
+	doc := receipt.Wire()
+	if out.Evidence == nil {
+		out.Evidence = []manifest.Evidence{}
+	}
+	enforces := res.Enforced
+	if enforces == nil {
+		enforces = []string{}
+	}
+	d := manifest.Delivery{Contract: contract.Digest, Revision: revision, Output: out.Output, Artifacts: refs, Evidence: out.Evidence, Receipt: &doc,
+		Attestation: &manifest.Attestation{Runner: runnerOf(a), Isolation: t.isolationOf(a), Enforces: enforces, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds}}
+	_, err = t.say(row, manifest.Delivered{Delivery: d, Usage: u})
+	return err
+}
+
+func runnerOf(a Agent) string {
+	if a.Session {
+		return "session"
+	}
+	return "exec"
+}

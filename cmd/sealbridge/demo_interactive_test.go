@@ -29,17 +29,18 @@ func interactive(t *testing.T, verdict func(gate string) string) (d *demo, out *
 	d.a.out, d.interactive = out, true
 	t.Cleanup(d.stopAll)
 	ctx, cancel := context.WithCancel(t.Context())
+	typing := &demo{dir: d.dir} // another terminal
 	var person sync.WaitGroup
 	person.Go(func() {
 		for ctx.Err() == nil {
 			for _, who := range []string{"ann", "ben"} {
-				as, err := ask[[]shownAsk](ctx, d, who, "gate", "list")
+				as, err := ask[[]shownAsk](ctx, typing, who, "gate", "list")
 				if err != nil {
 					continue
 				}
 				for _, a := range as {
 					if strings.Contains(out.String(), "gate allow "+a.AskID[len(a.AskID)-4:]) {
-						d.cli(ctx, who, "gate", verdict(a.Gate), a.AskID)
+						typing.cli(ctx, who, "gate", verdict(a.Gate), a.AskID)
 					}
 				}
 			}

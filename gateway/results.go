@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 
 	"sealbridge/gateway/artifact"
@@ -118,6 +119,46 @@ func (g *Gateway) handOver(ctx context.Context, dir string, d manifest.Delivery,
 		out.Files = append(out.Files, f.Name)
 	}
 	return nil
+}
+
+// EvidenceFiles hands the person the files that a task's evidence names, as far
+// as this gateway holds them and they are the person's to hand on: inputs, and a
+// delivery of our own or one that was released (G14).
+func (g *Gateway) EvidenceFiles(ctx context.Context, by Caller, in Fetch) (out Fetched, err error) {
+	if err := by.Person(); err != nil {
+		return out, err
+	}
+	if in.Dir == "" {
+		return out, spec.Refuse(spec.Malformed, "/dir", "a new folder")
+	}
+	var inputs []manifest.ArtifactRef
+	var d manifest.Delivery
+	err = g.view(ctx, func(t *turn) error {
+		row, err := t.find(by, in.Task)
+		if err != nil || row.Task.IsZero() {
+			return err
+		}
+		if inputs = row.Task.Manifest().IO.InputArtifacts; row.Role == manifest.Worker && !fetched(row, inputs) {
+			inputs = nil
+		}
+		if row.Task.Delivery() == nil || row.Role == manifest.Requester && !row.Released {
+			return nil
+		}
+		out.Ready = true
+		d, err = t.deliveryOf(row)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	if err := g.Files.Release(ctx, filepath.Join(in.Dir, "inputs"), inputs); err != nil {
+		return out, err
+	}
+	if !out.Ready {
+		out.Files = []string{}
+		return out, nil
+	}
+	return out, g.handOver(ctx, filepath.Join(in.Dir, "delivered"), d, &out)
 }
 
 // Quarantined hands the person the files of a delivery before the decision (G14).

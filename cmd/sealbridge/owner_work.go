@@ -360,7 +360,8 @@ func receiptCommand(a *app) *cobra.Command {
 
 func exportCommand(a *app) *cobra.Command {
 	var file, as string
-	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task, or the task in another system's words", Example: "  sealbridge export QW7F -o bundle.json\n  sealbridge export QW7F --as chips-task", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	var files bool
+	c := &cobra.Command{Use: "export TASK -o FILE", GroupID: "check", Short: "write the evidence of a task, or the task in another system's words", Example: "  sealbridge export QW7F -o bundle.json\n  sealbridge export QW7F -o case.zip --files\n  sealbridge export QW7F --as chips-task", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		switch as {
 		case "":
 		case "chips-task", "chips-approval", "prickle-packet":
@@ -376,11 +377,19 @@ func exportCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if file == "" || file == "-" {
+		zipped := strings.HasSuffix(strings.ToLower(file), ".zip")
+		switch {
+		case files && !zipped:
+			return usage("--files goes with -o FILE.zip")
+		case file == "" || file == "-":
 			a.print("%s", b.Text)
 			return nil
+		case zipped:
+			err = a.exportZip(c.Context(), cl, args[0], file, b.Text, files)
+		default:
+			err = os.WriteFile(file, []byte(b.Text), 0o600)
 		}
-		if err := os.WriteFile(file, []byte(b.Text), 0o600); err != nil {
+		if err != nil {
 			return err
 		}
 		if a.json {
@@ -389,7 +398,8 @@ func exportCommand(a *app) *cobra.Command {
 		a.print("%s   check it: sealbridge verify %s\n", file, file)
 		return nil
 	}}
-	c.Flags().StringVarP(&file, "out", "o", "", "the file; - for stdout")
+	c.Flags().StringVarP(&file, "out", "o", "", "the file, a zip if it ends in .zip; - for stdout")
+	c.Flags().BoolVar(&files, "files", false, "put the files that the evidence names beside it in the zip")
 	c.Flags().StringVar(&as, "as", "", "chips-task, chips-approval (of an ask) or prickle-packet")
 	return c
 }

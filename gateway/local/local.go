@@ -70,6 +70,7 @@ var (
 	AddApprover   = op("approver-add", (*gateway.Gateway).AddApprover)
 	Approvers     = op("approvers", (*gateway.Gateway).ListApprovers)
 	Unapprove     = op("approver-revoke", (*gateway.Gateway).RevokeApprover)
+	EvidenceFiles = op("evidence-files", (*gateway.Gateway).EvidenceFiles)
 	Export        = op("export", (*gateway.Gateway).Export)
 )
 

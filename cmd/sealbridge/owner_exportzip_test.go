@@ -46,7 +46,7 @@ func TestACaseGoesOutInOneFileAndItsFilesAreNamed(t *testing.T) {
 		t.Errorf("names %v", got)
 	}
 	code, out, _ = of(ann, "verify", whole, "--require", "binding")
-	if code != 0 || !strings.Contains(out, "count.csv") || strings.Contains(out, "NOT VERIFIED") {
+	if code != 0 || !strings.Contains(out, "is the delivered count.csv (revision 1)") || !strings.Contains(out, "is the delivered result (revision 1)") || strings.Contains(out, "NOT VERIFIED") {
 		t.Errorf("verify exits %d:\n%s", code, out)
 	}
 	if code, _, errs := of(ann, "export", p.Task, "-o", filepath.Join(dir, "x.json"), "--files"); code != exitUsage {

@@ -335,6 +335,7 @@ func match(all []verdict, files []fileWord) {
 			named[x.Digest] = "is the file " + manifest.Display(x.Name, 100) + " that went to the worker"
 		}
 		for _, d := range v.Facts.Deliveries {
+			named[d.Output] = fmt.Sprintf("is the delivered result (revision %d)", d.Revision)
 			for _, x := range d.Artifacts {
 				named[x.Digest] = fmt.Sprintf("is the delivered %s (revision %d)", manifest.Display(x.Name, 100), d.Revision)
 			}

@@ -7,6 +7,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
 	"sealbridge/policy"
+	"sealbridge/signing"
 )
 
 func (a *audit) facts() {
@@ -73,7 +74,7 @@ func (a *audit) fact(f *Facts, ev *event) {
 	case manifest.Answered:
 		m.Text = map[bool]string{true: "yes", false: "no"}[b.Yes]
 	case manifest.Delivered:
-		f.Deliveries = append(f.Deliveries, Delivery{b.Delivery.Revision, task.DigestOf(b.Delivery), b.Delivery.Artifacts})
+		f.Deliveries = append(f.Deliveries, Delivery{b.Delivery.Revision, task.DigestOf(b.Delivery), signing.DigestOf(b.Delivery.Output.Bytes()), b.Delivery.Artifacts})
 		m.Text = fmt.Sprintf("revision %d, %d files", b.Delivery.Revision, len(b.Delivery.Artifacts))
 	case manifest.Rejected:
 		f.Checks, f.Verdict = b.Report.Checks, b.Report.Verdict

@@ -156,6 +156,7 @@ type Standing struct {
 type Delivery struct {
 	Revision  int64                  `json:"revision"`
 	Digest    signing.Digest         `json:"digest"`
+	Output    signing.Digest         `json:"output"` // of the structured result's canonical bytes: a file with it is the result
 	Artifacts []manifest.ArtifactRef `json:"artifacts"`
 }
 

@@ -162,8 +162,8 @@ func fillUp(dir string) (free func() error, err error) {
 // there is room it goes on by itself.
 func TestAGatewayOnAFullDiskGoesOnWhenThereIsRoom(t *testing.T) {
 	for _, c := range []struct{ victim, other, from, to string }{
-		{"ben", "ann", "propose", "ann contract"}, // the contract arrives at Ben
-		{"ann", "ben", "ben contract", "ben contract"},
+		{"ben", "ann", "propose", "ann contract"},      // the contract arrives at Ben
+		{"ann", "ben", "ann contract", "ben contract"}, // Ben's acceptance arrives at Ann: nothing of it before her disk is full
 	} {
 		t.Run(c.victim, func(t *testing.T) {
 			d, out := story(t)

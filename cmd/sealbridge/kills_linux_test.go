@@ -51,6 +51,16 @@ func (l *load) open(ctx context.Context) int {
 	return n
 }
 
+// heard says whether each side has acknowledged all that the other said.
+func (l *load) heard(ctx context.Context) bool {
+	for _, who := range []string{"ann", "ben"} {
+		if s, err := ask[gateway.Status](ctx, l.d, who, "status"); err != nil || s.Outgoing > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // yes allows all that waits, at both owners.
 func (l *load) yes(ctx context.Context) {
 	for _, who := range []string{"ann", "ben"} {
@@ -88,7 +98,7 @@ func TestRandomKillsUnderLoadLoseAndDoubleNothing(t *testing.T) { // F1
 		people.Wait()
 		if err := eventually(ctx, "the end of every task", func() (bool, error) {
 			l.yes(ctx)
-			return l.open(ctx) == 0, nil
+			return l.open(ctx) == 0 && l.heard(ctx), nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -114,11 +113,6 @@ type File struct {
 	Name string // of M3
 	Size int64  // bytes when it was listed
 	open func() (io.ReadCloser, error)
-}
-
-// NewFile is a file in memory, for a twin of Exec in tests.
-func NewFile(name string, b []byte) File {
-	return File{Name: name, Size: int64(len(b)), open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }}
 }
 
 // Open opens the file for reading; links are not followed out of the workspace.

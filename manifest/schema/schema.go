@@ -65,9 +65,6 @@ func (s Schema) Value() jcs.Value {
 	return s.s.doc
 }
 
-// IsZero says that there is no schema.
-func (s Schema) IsZero() bool { return s.s == nil }
-
 // Warnings lists, in the order of the document, what the schema says and
 // nobody here checks: unknown keywords and formats. At most [MaxWarnings].
 func (s Schema) Warnings() []string {

@@ -18,9 +18,6 @@ const (
 	Delivered State = "delivered" // next: requester
 )
 
-// States lists the four states of a task that is there.
-func States() []State { return []State{Proposed, Accepted, Working, Delivered} }
-
 // author says who may say a kind.
 type author int
 

@@ -359,12 +359,6 @@ func (a *Admin) Info(ctx context.Context) (i Info, err error) {
 	return i, err
 }
 
-func (a *Admin) Checkpoint(ctx context.Context) (signed []byte, err error) {
-	var raw json.RawMessage
-	err = a.call(ctx, "checkpoint", command{}, &raw)
-	return raw, err
-}
-
 // Backup streams the running relay's backup, a tar.
 func (a *Admin) Backup(ctx context.Context) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://relay/backup", nil)

@@ -40,7 +40,7 @@ func command(ctx context.Context, c Command, w *workspace, path string, isolate 
 	}
 	plan, err := json.Marshal(stage{
 		Root: filepath.Join(w.dir, "root"), Work: w.work(), Program: path, Argv: c.Argv,
-		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit,
+		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit, Ports: numbers(c.Ports),
 	})
 	if err != nil {
 		return nil, &spec.Error{Reason: spec.Internal, Err: err}
@@ -51,7 +51,7 @@ func command(ctx context.Context, c Command, w *workspace, path string, isolate 
 	}
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getgid(), Size: 1}}
-	attr.AmbientCaps = []uintptr{capSysAdmin, capSetPcap}
+	attr.AmbientCaps = []uintptr{capSysAdmin, capSetPcap, capNetAdmin}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", string(plan))
 	cmd.Args[0] = stageName
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", []string{}, attr

@@ -42,9 +42,9 @@ func (x *Exec) Isolated() bool { return x.isolated }
 // Enforces lists what really holds on this machine, for an attestation and for
 // the person who is asked. network says whether the owner gave the program the
 // host's network.
-func (x *Exec) Enforces(network bool) []string { return enforces(x.isolated, network) }
+func (x *Exec) Enforces(network bool) []string { return enforces(x.isolated, network, false) }
 
-func enforces(isolated, network bool) []string {
+func enforces(isolated, network, ports bool) []string {
 	out := []string{
 		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
 		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names",
@@ -56,7 +56,10 @@ func enforces(isolated, network bool) []string {
 		if os.Getuid() != 0 { // the kernel lets root's processes pass
 			out = append(out, "number of processes limited")
 		}
-		if !network {
+		switch {
+		case ports:
+			out = append(out, "no network but through this gateway")
+		case !network:
 			out = append(out, "no network")
 		}
 	case runtime.GOOS == "linux":

@@ -51,6 +51,7 @@ type Command struct {
 	Env       map[string]string // names that begin with SEALBRIDGE_ only
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
 	Network   bool              // the owner lets this program use the host's network
+	Ports     []Port            // what else it reaches; refused where it would have no network of its own
 	WallClock time.Duration
 
 	// Overrun is asked for more time when WallClock is used up, while the program
@@ -185,6 +186,9 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	if err := c.check(); err != nil {
 		return res, err
 	}
+	if err := checkPorts(c, isolate); err != nil {
+		return res, err
+	}
 	path, err := program(c.Argv[0])
 	if err != nil {
 		return res, err
@@ -194,7 +198,7 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 		return res, err
 	}
 	res.workspace = ws
-	res.Enforced = enforces(isolate, c.Network)
+	res.Enforced = enforces(isolate, c.Network, len(c.Ports) > 0)
 	if err := x.start(ctx, &res, c, path, isolate); err != nil {
 		return res, err
 	}
@@ -208,7 +212,7 @@ var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limi
 func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }}
+	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }, resumed: make(chan struct{}, 1)}
 	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
 	stderr := &tail{limit: int(c.StderrLimit)}
 	cmd, err := command(ctx, c, res.workspace, path, isolate)
@@ -216,6 +220,10 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 		return err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), stdout, stderr
+	entrance, err := openEntrance(cmd, c.Ports)
+	if err != nil {
+		return err
+	}
 	cmd.WaitDelay = grace
 	killed := false
 	cmd.Cancel = func() error {
@@ -225,22 +233,24 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	runtime.LockOSThread() // the parent that Pdeathsig watches is this thread
 	defer runtime.UnlockOSThread()
 	res.Started = x.now()
-	begin := time.Now()
+	clock.begun = time.Now()
 	if err := cmd.Start(); err != nil {
+		entrance.close()
 		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
 	}
 	clock.freeze = func() func() { return freeze(cmd.Process, res.workspace.mark) }
 	var watch sync.WaitGroup
 	watch.Go(func() { clock.watch(ctx) })
+	watch.Go(func() { entrance.serve(ctx, &Box{clock}) })
 	err = cmd.Wait()
 	kill(cmd.Process)
 	if !isolate { // else the kernel has ended them all with the first
 		sweep(res.workspace.mark)
 	}
-	lived, cause := time.Since(begin), context.Cause(ctx)
+	worked, cause := clock.worked(), context.Cause(ctx)
 	cancel(nil)
 	watch.Wait()
-	res.Wall, res.Ended = max(lived-clock.stood, 0), x.now()
+	res.Wall, res.Ended = worked, x.now()
 	res.Stdout, res.StderrTail = stdout.bytes, stderr.bytes()
 	res.Overflowed = stdout.over
 	res.TimedOut = killed && errors.Is(cause, errTimedOut)

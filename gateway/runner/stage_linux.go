@@ -20,6 +20,7 @@ type stage struct {
 	Root, Work, Program string
 	Argv, Env, ReadOnly []string
 	FileSize            int64
+	Ports               []uint16
 }
 
 // What every program needs to start. What is not there is left out.
@@ -67,7 +68,7 @@ func init() {
 // enter builds the root, gives up every privilege and becomes the program. It
 // returns only if something failed.
 func (s stage) enter() error {
-	steps := []func() error{s.mount, s.pivot, s.limit, drop}
+	steps := []func() error{s.listen, s.mount, s.pivot, s.limit, drop}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err

@@ -91,7 +91,7 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 			if res.TimedOut {
 				word = string(spec.BudgetExhausted)
 			}
-			_, err := t.say(&row, manifest.Failed{Reason: word, Text: cut(why, 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
+			_, err := t.say(&row, manifest.Failed{Reason: word, Text: cut(why, 2000), Usage: t.usage(row)})
 			return err
 		}
 		return t.deliver(&row, res, out, refs, a)
@@ -157,11 +157,7 @@ func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manif
 	if d := row.Task.Delivery(); d != nil {
 		revision = d.Revision + 1
 	}
-	tokens := "claimed"
-	if a.Model != "own" {
-		tokens = "metered" // no model was reachable: nothing could be used
-	}
-	u := t.usage(*row, manifest.Meters{}, tokens)
+	u := t.usage(*row)
 	receipt, err := manifest.Sign(&manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion,
 		TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Contract: contract.Digest, AgentDid: t.g.Agent.DID(), Revision: revision,
 		Limits: contract.Limits, Usage: u, Children: []signing.Digest{}, Complete: true, Missing: []string{}, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)

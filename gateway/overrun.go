@@ -100,6 +100,6 @@ func (t *turn) exhausted(row *taskRow, m policy.Meter) error {
 			return err
 		}
 	}
-	_, err := t.say(row, manifest.Failed{Reason: string(spec.BudgetExhausted), Text: string(m), Usage: t.usage(*row, manifest.Meters{}, "claimed")})
+	_, err := t.say(row, manifest.Failed{Reason: string(spec.BudgetExhausted), Text: string(m), Usage: t.usage(*row)})
 	return err
 }

@@ -139,7 +139,7 @@ func (g *Gateway) Checkpoint(ctx context.Context, by Caller, in Told) (AgentTask
 		if over, err := t.told(&row, in); err != nil || over {
 			return row, err
 		}
-		u := t.usage(row, manifest.Meters{}, "claimed")
+		u := t.usage(row)
 		u.Meters = t.sofar(row)
 		_, err = t.say(&row, manifest.Progressed{Checkpoint: cut(in.Text, 2000), Usage: u, Waiting: "nobody"})
 		return row, err
@@ -280,7 +280,7 @@ func (g *Gateway) GiveUp(ctx context.Context, by Caller, in Told) (AgentTask, er
 		if err := t.endSession(&row); err != nil {
 			return row, err
 		}
-		_, err = t.say(&row, manifest.Failed{Reason: "agent-failed", Text: cut(in.Text, 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
+		_, err = t.say(&row, manifest.Failed{Reason: "agent-failed", Text: cut(in.Text, 2000), Usage: t.usage(row)})
 		return row, err
 	})
 }

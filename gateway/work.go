@@ -78,7 +78,7 @@ func (t *turn) startWork(key string) error {
 		if !ok {
 			return err
 		}
-		_, err := t.say(&row, manifest.Failed{Reason: string(spec.VerificationFailed), Text: cut(joinWords(known.Path, known.Limit), 2000), Usage: t.usage(row, manifest.Meters{}, "claimed")})
+		_, err := t.say(&row, manifest.Failed{Reason: string(spec.VerificationFailed), Text: cut(joinWords(known.Path, known.Limit), 2000), Usage: t.usage(row)})
 		return err
 	}
 	_, err = t.say(&row, manifest.Started{})
@@ -114,7 +114,7 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		}
 		agent, ready = t.rules.Agents[row.Agent]
 		if !ready {
-			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone", Usage: t.usage(row, manifest.Meters{}, "claimed")})
+			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone", Usage: t.usage(row)})
 			return errors.Join(err, t.Settle(jobRun, jb.Key))
 		}
 		left, ready, err = t.beginRun(&row, agent)
@@ -248,17 +248,27 @@ func (t *turn) commitRun(row *taskRow, used manifest.Meters, unknown bool) error
 	return t.putRow(*row)
 }
 
-// usage is all that the task has used, and who says so (B6): our gateway saw the clock, the agent told the tokens.
-func (t *turn) usage(row taskRow, more manifest.Meters, tokens string) manifest.Usage {
+// usage is all that the task has used, and who says so (B6).
+func (t *turn) usage(row taskRow) manifest.Usage {
 	l, err := t.ledger(t.meterAccounts(row.Key))
+	tokens := row.tokenSource()
 	u := manifest.Usage{Source: manifest.Sources{InputTokens: tokens, OutputTokens: tokens, ToolInvocations: "metered", WallClockSeconds: "metered"}}
 	if err != nil {
 		return u
 	}
 	of := func(m policy.Meter) int64 { b := l.Of(policy.MeterOf(row.Key, m)); return b.Committed + b.Reserved() }
-	u.Meters = manifest.Meters{InputTokens: of(policy.InputTokens) + more.InputTokens, OutputTokens: of(policy.OutputTokens) + more.OutputTokens,
-		ToolInvocations: of(policy.ToolInvocations) + more.ToolInvocations, WallClockSeconds: of(policy.WallClockSeconds)}
+	u.Meters = manifest.Meters{InputTokens: of(policy.InputTokens), OutputTokens: of(policy.OutputTokens),
+		ToolInvocations: of(policy.ToolInvocations), WallClockSeconds: of(policy.WallClockSeconds)}
 	return u
+}
+
+// tokenSource says who saw the tokens of a task: our gateway where a box of ours
+// held the agent and no model of its own was within reach; else it is the agent's word.
+func (r taskRow) tokenSource() string {
+	if a := r.Task.Accepted(); a != nil && a.Isolation.Enforced == "gateway" && a.Model != "own" {
+		return "metered"
+	}
+	return "claimed"
 }
 
 // doStop ends the program of a task that the requester ended, and says the last word (B3).
@@ -280,7 +290,7 @@ func (g *Gateway) doStop(ctx context.Context, jb journal.Job) error {
 				return err
 			}
 		}
-		said := manifest.Stopped{Usage: t.usage(row, manifest.Meters{}, "claimed")}
+		said := manifest.Stopped{Usage: t.usage(row)}
 		if row.Task.Legal(t.g.Agent.DID(), manifest.Body{Fact: said}, t.now) != nil {
 			return nil
 		}

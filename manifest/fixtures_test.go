@@ -236,6 +236,7 @@ func fixtures() []fixture {
 		{"artifact-keys", &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: version, TaskID: taskID, ManifestDigest: digestOf("m"), AgentDid: annAgent.DID(),
 			Files: []manifest.FileKey{{Digest: digestOf("f"), Transfer: "00112233445566778899aabbccddeeff", Key: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Chunks: 1}}, At: later(0)}, annAgent},
 	}
+	out = append(out, callFixtures()...)
 	for _, f := range bodies() {
 		e, by := event(f)
 		out = append(out, fixture{"event " + string(f.Kind()), e, by})
@@ -289,4 +290,42 @@ func approved(c *manifest.ApproverCertificate, key signing.Signer, pass *passkey
 		d.Assertion = &a
 	}
 	return d
+}
+
+// grantedToken is Ann's root for Ben, and handedOn a link of Ben's below it for Eve.
+func grantedToken() *manifest.CapabilityToken {
+	return &manifest.CapabilityToken{Type: "sealbridge/capability-token", ProtocolVersion: manifest.ProtocolVersion, CapabilityID: capability("cap_survey_read"),
+		TaskID: taskID, ManifestDigest: digestOf("m"), Issuer: annAgent.DID(), Audience: benAgent.DID(), Resource: must(manifest.ParseResource("mcp://kite-studio/survey/*")),
+		AllowedTools: []string{"list_rows", "read_rows"}, ArgConstraints: canonical(`{"properties":{"path":{"pattern":"^[a-z./]*$","type":"string"}}}`),
+		MaxInvocations: 20, ExpiresAt: later(7 * time.Hour), Depth: 1, MaxStaleness: 86400, Nonce: base64.RawURLEncoding.EncodeToString(make([]byte, 16))}
+}
+
+func handedOn(root signing.Digest) *manifest.CapabilityToken {
+	t := grantedToken()
+	t.Issuer, t.Audience, t.Parent, t.Depth = benAgent.DID(), eveAgent.DID(), &root, 0
+	t.TaskID, t.ManifestDigest, t.MaxInvocations = must(manifest.ParseTaskID("task_child_0001")), digestOf("child"), 5
+	return t
+}
+
+func toolCall() *manifest.ToolCall {
+	root := must(manifest.Sign(grantedToken(), annAgent, noon))
+	return &manifest.ToolCall{Type: "sealbridge/tool-call", ProtocolVersion: manifest.ProtocolVersion, CallID: must(manifest.ParseCallID("call_01JDZ8M4")), To: annAgent.DID(),
+		Root: root.Digest(), Links: []jcs.Value{signedWire(handedOn(root.Digest()), benAgent)}, TaskID: must(manifest.ParseTaskID("task_child_0001")), Contract: digestOf("contract"),
+		Tool: "read_rows", Resources: []manifest.Resource{must(manifest.ParseResource("mcp://kite-studio/survey/north.csv"))}, Arguments: canonical(`{"path":"north.csv"}`),
+		At: later(0), ExpiresAt: later(15 * time.Minute)}
+}
+
+func callFixtures() []fixture {
+	result := func(state manifest.CallState) *manifest.ToolResult {
+		return &manifest.ToolResult{Type: "sealbridge/tool-result", ProtocolVersion: manifest.ProtocolVersion, To: eveAgent.DID(), Call: digestOf("call"), State: state,
+			UsesLeft: 19, At: later(0), Revocations: manifest.RevocationMark{Seq: 2, At: later(0)}}
+	}
+	done, filed, refused := result(manifest.CallDone), result(manifest.CallDone), result(manifest.CallRefused)
+	done.Result = canonical(`{"content":[{"text":"7 rows","type":"text"}]}`)
+	filed.Artifact = &manifest.ArtifactRef{Name: "result.json", Digest: digestOf("big"), MediaType: "application/json", SizeBytes: 400000}
+	refused.Denial = &manifest.Denial{Reason: "capability-denied", Rule: "C3", Link: 2, Path: "/arguments/path", Limit: "pattern"}
+	root := must(manifest.Sign(grantedToken(), annAgent, noon))
+	return []fixture{{"capability-token", grantedToken(), annAgent}, {"capability-token below", handedOn(root.Digest()), benAgent}, {"tool-call", toolCall(), eveAgent},
+		{"tool-result", done, annAgent}, {"tool-result in a file", filed, annAgent}, {"tool-result refused", refused, annAgent},
+		{"tool-result pending", result(manifest.CallPending), annAgent}, {"tool-result unknown", result(manifest.CallUnknown), annAgent}}
 }

@@ -34,6 +34,7 @@ type (
 	askShape        struct{}
 	inviteShape     struct{}
 	capabilityShape struct{}
+	callShape       struct{}
 	criterionShape  struct{}
 	checkShape      struct{}
 )
@@ -42,6 +43,7 @@ func (taskShape) bounds() (string, int, int)       { return "task_", 8, 64 }
 func (askShape) bounds() (string, int, int)        { return "apr_", 8, 64 }
 func (inviteShape) bounds() (string, int, int)     { return "inv_", 8, 64 }
 func (capabilityShape) bounds() (string, int, int) { return "cap_", 4, 64 }
+func (callShape) bounds() (string, int, int)       { return "call_", 8, 64 }
 func (criterionShape) bounds() (string, int, int)  { return "ac_", 1, 32 }
 func (checkShape) bounds() (string, int, int)      { return "chk_", 1, 32 }
 
@@ -54,16 +56,19 @@ type (
 	AskID        = ID[askShape]
 	InviteID     = ID[inviteShape]
 	CapabilityID = ID[capabilityShape]
+	CallID       = ID[callShape]
 	CriterionID  = ID[criterionShape]
 	CheckID      = ID[checkShape]
 )
 
 // ParseTaskID and its like take an id that matches its pattern.
-func ParseTaskID(s string) (TaskID, error)           { return parseID[taskShape](s) }
-func ParseAskID(s string) (AskID, error)             { return parseID[askShape](s) }
-func ParseInviteID(s string) (InviteID, error)       { return parseID[inviteShape](s) }
-func ParseCriterionID(s string) (CriterionID, error) { return parseID[criterionShape](s) }
-func ParseCheckID(s string) (CheckID, error)         { return parseID[checkShape](s) }
+func ParseTaskID(s string) (TaskID, error)             { return parseID[taskShape](s) }
+func ParseAskID(s string) (AskID, error)               { return parseID[askShape](s) }
+func ParseInviteID(s string) (InviteID, error)         { return parseID[inviteShape](s) }
+func ParseCapabilityID(s string) (CapabilityID, error) { return parseID[capabilityShape](s) }
+func ParseCallID(s string) (CallID, error)             { return parseID[callShape](s) }
+func ParseCriterionID(s string) (CriterionID, error)   { return parseID[criterionShape](s) }
+func ParseCheckID(s string) (CheckID, error)           { return parseID[checkShape](s) }
 
 func parseID[S shape](s string) (id ID[S], err error) {
 	prefix, lo, hi := S.bounds(*new(S))

@@ -40,6 +40,9 @@ var readers = map[string]reader{
 	"sealbridge/usage-receipt":        read[UsageReceipt],
 	"sealbridge/artifact-keys":        read[ArtifactKeys],
 	"sealbridge/policy-consent":       read[PolicyConsent],
+	"sealbridge/capability-token":     read[CapabilityToken],
+	"sealbridge/tool-call":            read[ToolCall],
+	"sealbridge/tool-result":          read[ToolResult],
 }
 
 func typed(name string) signing.Context { return signing.Context(signing.ContextPrefix + name) }
@@ -59,6 +62,9 @@ func (*GateDecision) context() signing.Context        { return typed("gate-decis
 func (*UsageReceipt) context() signing.Context        { return typed("usage-receipt") }
 func (*ArtifactKeys) context() signing.Context        { return typed("artifact-keys") }
 func (*PolicyConsent) context() signing.Context       { return typed("policy-consent") }
+func (*CapabilityToken) context() signing.Context     { return typed("capability-token") }
+func (*ToolCall) context() signing.Context            { return typed("tool-call") }
+func (*ToolResult) context() signing.Context          { return typed("tool-result") }
 
 // BlockWord is what arithmetic says of one signature block; Word is "" for a good one.
 type BlockWord struct {
@@ -331,6 +337,8 @@ func namesSigner(d Document, by signing.DID) error {
 		return wrong("ownerDid", d.OwnerDid)
 	case *PolicyConsent:
 		return wrong("ownerDid", d.OwnerDid)
+	case *CapabilityToken:
+		return wrong("issuer", d.Issuer)
 	case *GateDecision:
 		if d.CertificateDigest == nil {
 			return wrong("ownerDid", d.OwnerDid)

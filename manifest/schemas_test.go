@@ -59,6 +59,7 @@ var beyond = []string{
 	"S6", "S8", // who signed, and that digests fit what they stand beside
 	"H1", "H:", "H10", "H11", // of the chains
 	"G1", "G6", "G10", "B7", "V1", // presence, usage, parts signed by others
+	"C1", "C2", "C3", "C4", "C5", // of a capability: what stands beside what
 	"a schema of",            // M5: the size of one
 	"a URI",                  // one spelling of it
 	"1 to 100 characters",    // an optional text that is empty is left out
@@ -113,7 +114,7 @@ func resign(m jcs.Value, by map[string]signing.Signer) (jcs.Value, bool) {
 
 func TestReaderAndSchemaGiveOneVerdict(t *testing.T) {
 	keys := map[string]signing.Signer{}
-	for _, k := range []signing.Signer{annOwner, annAgent, annPhone, benOwner, benAgent} {
+	for _, k := range []signing.Signer{annOwner, annAgent, annPhone, benOwner, benAgent, eveAgent} {
 		keys[k.DID().String()] = k
 	}
 	tried, stricter := 0, 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"sealbridge/gateway/artifact"
 	"sealbridge/gateway/journal"
@@ -30,7 +31,12 @@ func (t *turn) outgoing(row taskRow) (refs []manifest.ArtifactRef, revision int6
 	return full.Artifacts, d.Revision, err
 }
 
-// doUpload seals each file once, brings the chunks to the relay and sends the keys.
+// lookAgain is how often the sender looks whether the relay still has what the
+// recipient has not confirmed: a relay that lost its store is given it again.
+const lookAgain = 2 * time.Minute
+
+// doUpload seals each file once, brings the relay the chunks that it does not
+// have, and sends the keys.
 func (g *Gateway) doUpload(ctx context.Context, jb journal.Job) error {
 	var row taskRow
 	var refs []manifest.ArtifactRef
@@ -44,41 +50,47 @@ func (g *Gateway) doUpload(ctx context.Context, jb journal.Job) error {
 	if err != nil || len(refs) == 0 {
 		return err
 	}
-	peer := row.Task.Agent(row.Role.Other())
+	moving, done := g.move(ctx, jb)
+	defer done()
+	err = g.upload(moving, jb.Key, row, refs, revision)
+	if g.stall(jb.Key, err); err != nil {
+		return err
+	}
+	return g.turn(ctx, func(t *turn) error {
+		if err := t.sendKeys(jb.Key, refs, revision); err != nil {
+			return err
+		}
+		if err := t.Settle(jobUpload, jb.Key); err != nil {
+			return err
+		}
+		return t.oweAt(jobUpload, jb.Key, t.now.Add(lookAgain), nil)
+	})
+}
+
+func (g *Gateway) upload(ctx context.Context, key string, row taskRow, refs []manifest.ArtifactRef, revision int64) error {
 	at, err := g.partner(ctx, row.Peer)
 	if err != nil {
 		return err
 	}
-	sent := 0
 	for _, ref := range refs {
-		tr, up, err := g.transfer(ctx, jb.Key, row, ref, revision)
+		tr, err := g.transfer(ctx, key, row, ref, revision)
 		if err != nil {
 			return err
 		}
-		if up {
-			sent++
-			continue
-		}
-		if err := g.Files.Upload(ctx, at, peer, tr); err != nil {
+		if err := g.Files.Upload(ctx, counted{at, g}, g.Agent.DID(), row.Task.Agent(row.Role.Other()), tr); err != nil {
 			return err
 		}
 	}
-	if sent == len(refs) {
-		return nil // the keys are on their way already
-	}
-	return g.turn(ctx, func(t *turn) error { return t.sendKeys(jb.Key, refs, revision) })
+	return nil
 }
 
 // transfer finds the sealed form of a file, or seals it and writes that down first.
-func (g *Gateway) transfer(ctx context.Context, key string, row taskRow, ref manifest.ArtifactRef, revision int64) (tr artifact.Transfer, up bool, err error) {
-	for _, s := range row.Sent {
-		if s.Key.Digest == ref.Digest && s.Revision == revision {
-			tr, err = artifact.Incoming(s.Key, ref)
-			return tr, s.Up, err
-		}
+func (g *Gateway) transfer(ctx context.Context, key string, row taskRow, ref manifest.ArtifactRef, revision int64) (tr artifact.Transfer, err error) {
+	if s, ok := sentRow(row, ref, revision); ok {
+		return artifact.Incoming(s.Key, ref)
 	}
 	if tr, err = g.Files.Seal(ctx, ref.Digest, g.Chance); err != nil {
-		return tr, false, err
+		return tr, err
 	}
 	err = g.turn(ctx, func(t *turn) error {
 		row, err := t.row(key)
@@ -88,7 +100,7 @@ func (g *Gateway) transfer(ctx context.Context, key string, row taskRow, ref man
 		row.Sent = append(slices.Clip(row.Sent), transferRow{Key: tr.FileKey(), Size: ref.SizeBytes, Revision: revision})
 		return t.putRow(row)
 	})
-	return tr, false, err
+	return tr, err
 }
 
 // sendKeys hands over the keys of files whose chunks are all at the relay.
@@ -96,6 +108,9 @@ func (t *turn) sendKeys(key string, refs []manifest.ArtifactRef, revision int64)
 	row, err := t.row(key)
 	if err != nil {
 		return err
+	}
+	if sent(row, refs, revision) {
+		return nil // the keys are on their way already
 	}
 	wanted := map[signing.Digest]bool{}
 	for _, r := range refs {
@@ -122,6 +137,25 @@ func (t *turn) sendKeys(key string, refs []manifest.ArtifactRef, revision int64)
 		return err
 	}
 	return t.send(row.Peer, v.Signed, "", key, 0)
+}
+
+// sent says whether every chunk of the files is at the relay, and their keys on the way.
+func sent(row taskRow, refs []manifest.ArtifactRef, revision int64) bool {
+	for _, r := range refs {
+		if s, ok := sentRow(row, r, revision); !ok || !s.Up {
+			return false
+		}
+	}
+	return true
+}
+
+func sentRow(row taskRow, ref manifest.ArtifactRef, revision int64) (transferRow, bool) {
+	for _, s := range row.Sent {
+		if s.Key.Digest == ref.Digest && s.Revision == revision {
+			return s, true
+		}
+	}
+	return transferRow{}, false
 }
 
 // keysCame keeps the keys of files that the contract or a delivery promised.
@@ -180,7 +214,8 @@ func (g *Gateway) doFetch(ctx context.Context, jb journal.Job) error {
 	if err != nil {
 		return err
 	}
-	from := row.Task.Agent(row.Role.Other())
+	moving, done := g.move(ctx, jb)
+	defer done()
 	for _, ref := range refs {
 		if row.Here[ref.Digest.String()] {
 			continue
@@ -193,7 +228,8 @@ func (g *Gateway) doFetch(ctx context.Context, jb journal.Job) error {
 		if err != nil {
 			return err
 		}
-		if err := g.Files.Download(ctx, g.Depot, from, tr); err != nil {
+		err = g.Files.Download(moving, counted{g.Depot, g}, row.Task.Agent(row.Role.Other()), tr)
+		if g.stall(jb.Key, err); err != nil {
 			return err
 		}
 		if err := g.turn(ctx, func(t *turn) error { return t.arrived(jb.Key, ref) }); err != nil {

@@ -171,7 +171,7 @@ func TestWorkDoesNotStartOnAnInputThatDoesNotFit(t *testing.T) { // M12, the wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Upload(ctx, r.mem.Conn(r.ann.home.Agent), r.ben.home.Agent.DID(), sealed); err != nil {
+	if err := store.Upload(ctx, r.mem.Conn(r.ann.home.Agent), r.ann.home.Agent.DID(), r.ben.home.Agent.DID(), sealed); err != nil {
 		t.Fatal(err)
 	}
 	digest, err := signing.ParseDigest(r.ben.state(id).ManifestDigest)

@@ -98,10 +98,12 @@ type Config struct {
 type Gateway struct {
 	Config
 
-	mu      sync.Mutex // guards rules, busy, runs, counts
+	mu      sync.Mutex // guards rules, busy, runs, moves, stalls, counts
 	rules   Rules
 	busy    map[string]bool               // jobs under way, by kind and key
 	runs    map[string]context.CancelFunc // agent programs under way, by task
+	moves   map[string]context.CancelFunc // files under way, by kind and key of their job
+	stalls  map[string]string             // why the files of a task stand still
 	counts  map[string]int64
 	started time.Time
 
@@ -122,7 +124,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Now, err = steadyFrom(ctx, c); err != nil {
 		return nil, err
 	}
-	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelFunc{}, counts: map[string]int64{},
+	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelFunc{}, moves: map[string]context.CancelFunc{}, stalls: map[string]string{}, counts: map[string]int64{},
 		poke: make(chan struct{}, 1), keys: signing.NewKeys(), started: c.Now()}
 	return g, g.start(ctx)
 }

@@ -33,6 +33,7 @@ const (
 	jobRelease   = "release"
 	jobCancel    = "cancel"
 	jobStop      = "stop"
+	jobForget    = "forget" // drop sealed files that nobody needs any more
 )
 
 const (
@@ -52,7 +53,7 @@ func init() { // the handlers refer to the table through the loop
 		jobList: (*Gateway).doList, jobKey: (*Gateway).doKey, jobHistory: (*Gateway).doHistory,
 		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobLine: inTurn((*turn).advance), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
 		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
-		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancelBreach), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop,
+		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancelBreach), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop, jobForget: (*Gateway).doForget,
 	}
 }
 

@@ -32,6 +32,7 @@ type TaskView struct {
 	Changes        []ChangeView       `json:"changes"` // amendments that either owner asked for, the requester's first
 	Chain          Chain              `json:"chain"`
 	Artifacts      []FileView         `json:"artifacts"`
+	Transfers      []TransferView     `json:"transfers"` // files on their way, either way
 	History        []Moment           `json:"history"`
 	Released       bool               `json:"released"`
 	Breach         string             `json:"breach,omitempty"`
@@ -156,7 +157,7 @@ func (g *Gateway) Task(ctx context.Context, by Caller, in Ref) (out TaskView, er
 
 func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	v = TaskView{TaskID: row.Key.ID.String(), Role: row.Role, Title: manifest.Display(row.Title, 200), With: t.trust.Contacts[row.Peer].Name, Agent: row.Agent,
-		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, History: []Moment{}}
+		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, Transfers: []TransferView{}, History: []Moment{}}
 	if row.Task.IsZero() {
 		v.State, v.Outcome, v.NextActor, v.Mine = "drafted", row.Dropped, string(manifest.Requester), row.Dropped == ""
 		if row.Dropped != "" {
@@ -185,6 +186,9 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	}
 	v.Gates = append(v.Gates, used...)
 	if err := t.budgetOf(row, &v); err != nil {
+		return v, err
+	}
+	if v.Transfers, err = t.transfersOf(row); err != nil {
 		return v, err
 	}
 	return v, t.historyOf(row, &v)
@@ -322,10 +326,16 @@ type Changes struct {
 }
 
 // Watch answers once something was written after a place, or after twenty
-// seconds. Without a task it says only how far the journal goes.
+// seconds; while a file of the task is on its way after one, because of its
+// progress nothing is written. Without a task it says only how far the journal
+// goes.
 func (g *Gateway) Watch(ctx context.Context, by Caller, in Since) (out Changes, err error) {
 	if in.After > 0 {
-		waited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		patience := 20 * time.Second
+		if before, err := g.Task(ctx, by, Ref{in.Task}); in.Task != "" && err == nil && len(before.Transfers) > 0 {
+			patience = time.Second
+		}
+		waited, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		if _, err := g.Journal.Wait(waited, in.After); err != nil && waited.Err() == nil {
 			return out, err

@@ -22,6 +22,11 @@ func (t *turn) wants(row taskRow) error {
 			return err
 		}
 	}
+	if len(t.spent(row)) > 0 || len(row.Keys) > 0 && t.over(row) {
+		if err := t.owe(jobForget, key, nil); err != nil {
+			return err
+		}
+	}
 	if !row.Task.Ended() && !row.Task.Broken() && len(row.asked()) > 0 {
 		if err := t.owe(jobAnswer, key, nil); err != nil {
 			return err
@@ -75,7 +80,7 @@ func (t *turn) next(row taskRow) (kinds []string) {
 	case row.Task.Ended():
 	case row.Breach != "" && row.Task.State() != task.Delivered:
 		return []string{jobCancel}
-	case row.Task.State() == task.Accepted, row.Task.State() == task.Working:
+	case row.Task.State() == task.Accepted:
 		return []string{jobUpload}
 	case row.Task.State() == task.Delivered:
 		if d, err := t.deliveryOf(row); err == nil && fetched(row, d.Artifacts) {

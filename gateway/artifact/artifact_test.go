@@ -83,12 +83,15 @@ type depot struct {
 	mu     sync.Mutex
 	chunks map[string][]byte
 	calls  int
-	cut    int // 0: never
-	asked  map[int]int
-	runs   [][2]int
+	cut    int                          // 0: never
+	asked  map[int]int                  // gets, by chunk
+	put    map[int]int                  // puts, by chunk
+	says   func(runs [][2]int) [][2]int // what the relay says it has; nil: the truth
 }
 
-func newDepot() *depot { return &depot{chunks: map[string][]byte{}, asked: map[int]int{}} }
+func newDepot() *depot {
+	return &depot{chunks: map[string][]byte{}, asked: map[int]int{}, put: map[int]int{}}
+}
 
 func (d *depot) call() error {
 	if d.calls++; d.cut > 0 && d.calls > d.cut {
@@ -104,6 +107,7 @@ func (d *depot) PutChunk(_ context.Context, _ signing.DID, id string, n int, b [
 	if err := d.call(); err != nil {
 		return err
 	}
+	d.put[n]++
 	if d.chunks[key] == nil {
 		d.chunks[key] = bytes.Clone(b)
 	}
@@ -124,9 +128,29 @@ func (d *depot) GetChunk(_ context.Context, _ signing.DID, id string, n int) ([]
 	return bytes.Clone(b), nil
 }
 
-func (d *depot) HasChunks(context.Context, signing.DID, string) ([][2]int, error) {
-	return d.runs, d.call()
+func (d *depot) HasChunks(_ context.Context, _ signing.DID, id string) ([][2]int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var runs [][2]int
+	for n := range 1 << 14 {
+		if d.chunks[fmt.Sprintf("%s/%d", id, n)] != nil {
+			runs = append(runs, [2]int{n, n})
+		}
+	}
+	if d.says != nil {
+		runs = d.says(runs)
+	}
+	return runs, d.call()
 }
+
+func (d *depot) DropChunks(_ context.Context, id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.chunks, func(key string, _ []byte) bool { return strings.HasPrefix(key, id+"/") })
+	return d.call()
+}
+
+var sender = signing.NewKey([32]byte{2}).DID()
 
 var peer = signing.NewKey([32]byte{1}).DID()
 
@@ -139,7 +163,7 @@ func sent(t *testing.T, b []byte) (*depot, Transfer, manifest.ArtifactRef) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Upload(t.Context(), d, peer, out); err != nil {
+	if err := s.Upload(t.Context(), d, sender, peer, out); err != nil {
 		t.Fatal(err)
 	}
 	in, err := Incoming(out.FileKey(), ref)
@@ -186,13 +210,20 @@ func TestATransferGoesOnWhereItWasCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.cut = 20
-	if err := from.Upload(t.Context(), d, peer, out); spec.ReasonOf(err) != spec.Unavailable || !errors.Is(err, errCut) {
+	if err := from.Upload(t.Context(), d, sender, peer, out); spec.ReasonOf(err) != spec.Unavailable || !errors.Is(err, errCut) {
 		t.Fatalf("a cut Upload = %v, want unavailable", err)
 	}
+	if kept := from.Progress(out); kept == 0 || kept > 20*box.ChunkSize {
+		t.Errorf("Progress of a cut Upload = %d", kept)
+	}
 	d.cut = 0
-	before := d.calls
-	if err := from.Upload(t.Context(), d, peer, out); err != nil || d.calls-before > 24 {
-		t.Fatalf("the second Upload = %v after %d puts, want ≤ 24", err, d.calls-before)
+	clear(d.put)
+	kept := len(d.chunks)
+	if err := from.Upload(t.Context(), d, sender, peer, out); err != nil || len(d.put) != 40-kept || d.put[39] != 1 {
+		t.Fatalf("the second Upload = %v put %v, want the %d that were missing, once", err, d.put, 40-kept)
+	}
+	if got := from.Progress(out); got != int64(len(b)) {
+		t.Errorf("Progress = %d, want %d", got, len(b))
 	}
 	to := open(t)
 	d.cut = d.calls + 20
@@ -223,16 +254,20 @@ func TestSentAgainAreTheSameBytesUntilForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Upload(t.Context(), d, peer, out); err != nil {
+	if err := s.Upload(t.Context(), d, sender, peer, out); err != nil {
 		t.Fatal(err)
 	}
 	first := maps.Clone(d.chunks)
 	clear(d.chunks)
-	if err := errors.Join(s.Upload(t.Context(), d, peer, out), s.Resend(out.ID)); err != nil || len(d.chunks) != 0 {
-		t.Fatalf("Upload of what is put already: %d chunks, %v", len(d.chunks), err)
+	if kept, err := Kept(t.Context(), d, sender, out); kept || err != nil {
+		t.Fatalf("Kept by a relay that lost its store = %t, %v", kept, err)
 	}
-	if err := s.Upload(t.Context(), d, peer, out); err != nil || !maps.EqualFunc(first, d.chunks, bytes.Equal) {
+	if err := s.Upload(t.Context(), d, sender, peer, out); err != nil || !maps.EqualFunc(first, d.chunks, bytes.Equal) {
 		t.Errorf("sent again: other bytes, %v", err)
+	}
+	calls := d.calls
+	if err := s.Upload(t.Context(), d, sender, peer, out); err != nil || d.calls-calls > 1 {
+		t.Errorf("Upload of what is kept: %v after %d calls, want one question", err, d.calls-calls)
 	}
 	again, err := s.Seal(t.Context(), ref.Digest, chance(2))
 	if err != nil || again.Key == out.Key || again.ID == out.ID {
@@ -241,7 +276,7 @@ func TestSentAgainAreTheSameBytesUntilForgotten(t *testing.T) {
 	if err := s.Forget(out.ID); err != nil {
 		t.Fatal(err)
 	}
-	wantReason(t, "forgotten", s.Upload(t.Context(), d, peer, out), spec.NotFound)
+	wantReason(t, "forgotten", s.Upload(t.Context(), d, sender, peer, out), spec.NotFound)
 }
 
 func TestWhatIsNotThePromisedFileNeverShows(t *testing.T) {
@@ -323,25 +358,41 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 	return f.w.Write(p)
 }
 
-func TestArrivedCountsWhatARelaySaysWithinReason(t *testing.T) {
-	in := Transfer{Count: 10}
+// What a relay says it has is believed within reason, and what it never has ends.
+func TestUploadPutsWhatARelayDoesNotSayItHas(t *testing.T) {
 	for _, test := range []struct {
 		runs [][2]int
-		want uint32
+		want []int
 	}{
-		{nil, 0}, {[][2]int{{0, 9}}, 10}, {[][2]int{{0, 2}, {5, 5}}, 4}, {[][2]int{{0, 1 << 30}}, 10}, {[][2]int{{-5, 3}}, 4},
-		{[][2]int{{0, 9}, {0, 9}}, 10}, {[][2]int{{7, 3}}, 0}, {[][2]int{{20, 30}}, 0},
+		{nil, []int{0, 1, 2, 3, 4}}, {[][2]int{{0, 4}}, nil}, {[][2]int{{0, 1}, {3, 3}}, []int{2, 4}}, {[][2]int{{0, 1 << 30}}, nil},
+		{[][2]int{{-5, 3}}, []int{4}}, {[][2]int{{0, 4}, {0, 4}}, nil}, {[][2]int{{4, 2}}, []int{0, 1, 2, 3, 4}}, {[][2]int{{20, 30}}, []int{0, 1, 2, 3, 4}},
 	} {
-		d := newDepot()
-		d.runs = test.runs
-		if got, err := Arrived(t.Context(), d, peer, in); err != nil || got != test.want {
-			t.Errorf("Arrived(%v) = %d, %v, want %d", test.runs, got, err, test.want)
+		s, d := open(t), newDepot()
+		ref := put(t, s, "data.csv", random(5*box.ChunkSize))
+		out, err := s.Seal(t.Context(), ref.Digest, chance(1))
+		if err != nil {
+			t.Fatal(err)
 		}
+		said := false
+		d.says = func(have [][2]int) [][2]int {
+			if !said {
+				said = true
+				return test.runs
+			}
+			return [][2]int{{0, 4}}
+		}
+		if err := s.Upload(t.Context(), d, sender, peer, out); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(d.put)); !slices.Equal(got, test.want) {
+			t.Errorf("a relay that says %v is given %v, want %v", test.runs, got, test.want)
+		}
+		d.says = func([][2]int) [][2]int { return nil }
+		wantReason(t, "a relay that keeps nothing", s.Upload(t.Context(), d, sender, peer, out), spec.Unavailable)
+		d.cut = 1
+		_, err = Kept(t.Context(), d, sender, out)
+		wantReason(t, "cut", err, spec.Unavailable)
 	}
-	d := newDepot()
-	d.calls, d.cut = 1, 1
-	_, err := Arrived(t.Context(), d, peer, in)
-	wantReason(t, "cut", err, spec.Unavailable)
 }
 
 func TestIncomingRefusesWhatWasNotPromised(t *testing.T) {
@@ -561,7 +612,7 @@ func BenchmarkTransfer(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.Upload(b.Context(), d, peer, out); err != nil {
+		if err := s.Upload(b.Context(), d, sender, peer, out); err != nil {
 			b.Fatal(err)
 		}
 		to := open(b)

@@ -30,46 +30,25 @@ func (s *Store) Download(ctx context.Context, depot Depot, from signing.DID, t T
 	if err != nil {
 		return err
 	}
-	out := io.MultiWriter(s.wrap(f), sum)
-	for n < t.Count {
-		batch := min(window, t.Count-n)
-		var plain [window][]byte
-		failed := each(batch, func(i uint32) error {
-			sealed, err := depot.GetChunk(ctx, from, t.ID.s, int(n+i))
-			if err == nil {
-				plain[i], err = box.OpenChunk(t.Key, t.ID.s, n+i, t.Count, sealed)
-			}
-			return err
-		})
-		for i := uint32(0); i < batch && plain[i] != nil; i++ { // what came is kept, up to the first that did not
-			if _, err := out.Write(plain[i]); err != nil {
-				return disk("writing to quarantine", err)
-			}
+	out, done := io.MultiWriter(s.wrap(f), sum), s.moving(t.ID, int64(n))
+	var plain [window][]byte // of those under way, each in its place
+	err = inOrder(ctx, int(t.Count-n), func(ctx context.Context, i int) error {
+		sealed, err := depot.GetChunk(ctx, from, t.ID.s, int(n)+i)
+		if err == nil {
+			plain[i%window], err = box.OpenChunk(t.Key, t.ID.s, n+uint32(i), t.Count, sealed)
 		}
-		if failed != nil {
-			return outward(failed)
+		return err
+	}, func(i int) error { // what came is kept, up to the first that did not
+		if _, err := out.Write(plain[i%window]); err != nil {
+			return disk("writing to quarantine", err)
 		}
-		n += batch
+		done.Add(1)
+		return nil
+	})
+	if err != nil {
+		return outward(err)
 	}
 	return s.admit(f, t, digestOf(sum))
-}
-
-// Arrived is how many chunks of a transfer lie ready for us at a relay. What a
-// relay says beyond the count is left out.
-func Arrived(ctx context.Context, depot Depot, from signing.DID, t Transfer) (uint32, error) {
-	runs, err := depot.HasChunks(ctx, from, t.ID.s)
-	if err != nil {
-		return 0, outward(err)
-	}
-	var n, next int
-	for _, run := range runs {
-		first, last := max(run[0], next), min(run[1], int(t.Count)-1)
-		if last >= first {
-			n += last - first + 1
-			next = last + 1
-		}
-	}
-	return uint32(n), nil
 }
 
 // arrived hashes the whole chunks that an earlier try left and cuts off the rest.

@@ -5,7 +5,6 @@
 //	files/ab/ab12…        plain files, named by the SHA-256 of their bytes
 //	incoming/TRANSFER     what of a transfer has arrived: quarantine (R5)
 //	outgoing/TRANSFER     sealed chunks, kept until acknowledged (R5)
-//	outgoing/TRANSFER.at  how many of them have been put: a hint
 //
 // A file gets into files only when it is whole, flushed and its digest and size
 // are those that were promised; so whoever sees it sees checked bytes. It comes
@@ -28,6 +27,8 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
@@ -48,6 +49,9 @@ const (
 type Store struct {
 	root *os.Root
 	wrap func(io.Writer) io.Writer // tests fail writes with it
+
+	mu    sync.Mutex // guards under
+	under map[TransferID]*atomic.Int64
 }
 
 // Open opens the store in dir and makes what is missing. Nobody but the owner
@@ -66,7 +70,7 @@ func Open(dir string) (*Store, error) {
 			return nil, disk("making the store", err)
 		}
 	}
-	s := &Store{root: root, wrap: func(w io.Writer) io.Writer { return w }}
+	s := &Store{root: root, wrap: func(w io.Writer) io.Writer { return w }, under: map[TransferID]*atomic.Int64{}}
 	s.sweep()
 	return s, nil
 }

@@ -10,9 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
@@ -25,12 +24,14 @@ import (
 type Depot interface {
 	PutChunk(ctx context.Context, to signing.DID, id string, n int, b []byte) error
 	GetChunk(ctx context.Context, from signing.DID, id string, n int) ([]byte, error)
-	// HasChunks lists what has arrived, as first and last of each run, in order.
+	// HasChunks lists what is there, as first and last of each run, in order.
 	HasChunks(ctx context.Context, from signing.DID, id string) ([][2]int, error)
+	// DropChunks forgets a transfer of our own.
+	DropChunks(ctx context.Context, id string) error
 }
 
-// window is how many chunks are under way at once: 512 KiB.
-const window = 8
+// window is how many chunks are under way at once: 1 MiB.
+const window = 16
 
 // TransferID names one transfer of one artifact: 128 random bits as 32
 // lower-case hex digits.
@@ -165,9 +166,11 @@ func (s *sealer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Upload puts what of a transfer has not been put yet. After an error it can be
-// called again and goes on where it was; a chunk put twice is harmless.
-func (s *Store) Upload(ctx context.Context, depot Depot, to signing.DID, t Transfer) error {
+// Upload puts what the depot does not have of a transfer, from first to last,
+// and returns once it says that it has every chunk. After an error, or when the
+// relay has lost its store, it is called again and puts what is missing: the
+// same sealed bytes. from is who sends.
+func (s *Store) Upload(ctx context.Context, depot Depot, from, to signing.DID, t Transfer) error {
 	f, err := s.root.Open(outgoing(t.ID))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -176,52 +179,106 @@ func (s *Store) Upload(ctx context.Context, depot Depot, to signing.DID, t Trans
 		return disk("opening sealed chunks", err)
 	}
 	defer f.Close()
-	at := outgoing(t.ID) + ".at"
-	for n := s.progress(at, t.Count); n < t.Count; {
-		batch := min(window, t.Count-n)
-		err := each(batch, func(i uint32) error {
+	for range passes {
+		left, err := missing(ctx, depot, from, t)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		done := s.moving(t.ID, int64(t.Count)-int64(len(left)))
+		err = inOrder(ctx, len(left), func(ctx context.Context, i int) error {
+			n := left[i]
 			b := make([]byte, box.SealedChunkSize)
-			got, err := f.ReadAt(b, int64(n+i)*box.SealedChunkSize)
+			got, err := f.ReadAt(b, int64(n)*box.SealedChunkSize)
 			if err != nil && !errors.Is(err, io.EOF) {
 				return disk("reading sealed chunks", err)
 			}
-			return depot.PutChunk(ctx, to, t.ID.s, int(n+i), b[:got])
-		})
+			return depot.PutChunk(ctx, to, t.ID.s, int(n), b[:got])
+		}, func(int) error { done.Add(1); return nil })
 		if err != nil {
 			return outward(err)
 		}
-		n += batch
-		s.root.WriteFile(at, []byte(strconv.Itoa(int(n))), 0o600) // a hint: losing it costs bandwidth
 	}
-	return nil
+	return spec.Refuse(spec.Unavailable, "", "the relay does not keep what it takes")
 }
 
-// progress reads the hint of how many chunks have been put.
-func (s *Store) progress(at string, count uint32) uint32 {
-	b, err := s.root.ReadFile(at)
+// passes is how often Upload looks at what is missing: once before, once after,
+// once more for a relay that lost its store in between.
+const passes = 3
+
+// missing lists the chunks that a depot does not have, in order.
+func missing(ctx context.Context, depot Depot, from signing.DID, t Transfer) ([]uint32, error) {
+	runs, err := depot.HasChunks(ctx, from, t.ID.s)
 	if err != nil {
-		return 0
+		return nil, outward(err)
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
-	if err != nil || n > uint64(count) {
-		return 0
+	var left []uint32
+	next := 0
+	for _, run := range inReason(runs, int(t.Count)) {
+		for ; next < run[0]; next++ {
+			left = append(left, uint32(next))
+		}
+		next = run[1] + 1
 	}
-	return uint32(n)
+	for ; next < int(t.Count); next++ {
+		left = append(left, uint32(next))
+	}
+	return left, nil
 }
 
-// Resend lets the next Upload begin anew: the relay has lost its store, or the
-// recipient asked again. The sealed bytes are the same.
-func (s *Store) Resend(id TransferID) error {
-	if err := s.root.Remove(outgoing(id) + ".at"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return disk("sending a transfer again", err)
+// Kept says whether a depot has every chunk of a transfer.
+func Kept(ctx context.Context, depot Depot, from signing.DID, t Transfer) (bool, error) {
+	left, err := missing(ctx, depot, from, t)
+	return len(left) == 0, err
+}
+
+// inReason leaves out of a relay's list what is not in order or beyond the count.
+func inReason(runs [][2]int, count int) (out [][2]int) {
+	next := 0
+	for _, run := range runs {
+		first, last := max(run[0], next), min(run[1], count-1)
+		if last >= first {
+			out = append(out, [2]int{first, last})
+			next = last + 1
+		}
 	}
-	return nil
+	return out
+}
+
+// moving counts the chunks of a transfer from here on, for whoever watches.
+func (s *Store) moving(id TransferID, n int64) *atomic.Int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := s.under[id]
+	if done == nil {
+		done = new(atomic.Int64)
+		s.under[id] = done
+	}
+	done.Store(n)
+	return done
+}
+
+// Progress is how many bytes of a file have been put, or have come: as far as
+// this process has looked, or as the quarantine holds them.
+func (s *Store) Progress(t Transfer) int64 {
+	s.mu.Lock()
+	done := s.under[t.ID]
+	s.mu.Unlock()
+	if done != nil {
+		return min(done.Load()*box.ChunkSize, t.Size)
+	}
+	if info, err := s.root.Lstat(incoming(t.ID)); err == nil {
+		return min(info.Size(), t.Size)
+	}
+	return 0
 }
 
 // Forget drops the sealed chunks of a transfer, or what of it has arrived: it
 // was acknowledged, or its task has ended.
 func (s *Store) Forget(id TransferID) error {
-	for _, name := range []string{outgoing(id), outgoing(id) + ".at", incoming(id)} {
+	s.mu.Lock()
+	delete(s.under, id)
+	s.mu.Unlock()
+	for _, name := range []string{outgoing(id), incoming(id)} {
 		if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return disk("forgetting a transfer", err)
 		}
@@ -229,18 +286,38 @@ func (s *Store) Forget(id TransferID) error {
 	return nil
 }
 
-// each calls f for 0 … n-1 at once and returns the error of the least.
-func each(n uint32, f func(i uint32) error) error {
+// inOrder calls do for 0 … n-1, window of them at once, and then done for each,
+// one after the other in order. It stops at the first error, of the least.
+func inOrder(ctx context.Context, n int, do func(ctx context.Context, i int) error, done func(i int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	errs := make([]error, n)
-	for i := range n {
-		wg.Go(func() { errs[i] = f(i) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
+	defer wg.Wait()
+	defer cancel()
+	under := make(chan chan error, window-1)
+	wg.Go(func() {
+		defer close(under)
+		for i := range n {
+			answer := make(chan error, 1)
+			select {
+			case under <- answer:
+			case <-ctx.Done():
+				return
+			}
+			wg.Go(func() { answer <- do(ctx, i) })
+		}
+	})
+	i := 0
+	for answer := range under {
+		if err := <-answer; err != nil {
 			return err
 		}
+		if err := done(i); err != nil {
+			return err
+		}
+		i++
+	}
+	if i < n {
+		return &spec.Error{Reason: spec.Unavailable, Err: ctx.Err()}
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ type taskPage struct {
 	Days   []day
 	Meters []meter
 	Files  []file
+	Moving []moving
 	Ends   bool // whether the person can end it from here
 	Token  string
 }
@@ -84,6 +85,12 @@ type moment struct {
 	Who, Time        string
 	Kind, Text, More string
 	Note             string // ours
+}
+
+// moving is a file on its way; Used is its share of a hundred.
+type moving struct {
+	Name, Way, Text, Why string
+	Used                 int64
 }
 
 // meter is one bar: shares of a hundred.
@@ -109,6 +116,16 @@ func (s *Server) task(v *visit) error {
 	}
 	for _, f := range t.Artifacts {
 		p.Files = append(p.Files, file{f.Name, manifest.Display(f.Name, 255), f.Digest, manifest.Display(f.MediaType, 100), approval.Size(f.Size)})
+	}
+	for _, f := range t.Transfers {
+		m := moving{Name: manifest.Display(f.Name, 255), Way: "to " + t.With, Text: approval.Size(f.Bytes) + " of " + approval.Size(f.Size), Why: manifest.Display(f.Why, 100)}
+		if f.Way == "in" {
+			m.Way = "from " + t.With
+		}
+		if f.Size > 0 {
+			m.Used = f.Bytes * 100 / f.Size
+		}
+		p.Moving = append(p.Moving, m)
 	}
 	if t.Released {
 		p.Command = "sealbridge task result " + p.Short + " -o out/"

@@ -23,6 +23,7 @@ import (
 const (
 	dialWait    = 5 * time.Second
 	requestWait = 3 * time.Second // bounds a request that sat in a relay that died
+	chunkWait   = time.Minute     // the same for a chunk: a window of 1 MiB on a line of 256 kbit/s takes half of it
 	firstPause  = 20 * time.Millisecond
 	longPause   = 5 * time.Second
 	bindingLife = 12 * time.Hour // the relay ends the connection then; we come back with another
@@ -68,6 +69,8 @@ type link struct {
 
 // refusal ends a request whose subject the server refused.
 type refusal struct{ end context.CancelCauseFunc }
+
+var errLost = errors.New("connection lost")
 
 var errNotPermitted = spec.Refuse(spec.NotPermitted, "", "")
 
@@ -213,6 +216,15 @@ func (l *link) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 func (l *link) request(ctx context.Context, m *nats.Msg) ([]byte, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	lost := make(chan struct{})
+	defer close(lost)
+	go func() { // no answer comes over a connection that is gone
+		select {
+		case <-l.closed:
+			end(errLost)
+		case <-lost:
+		}
+	}()
 	r := &refusal{end}
 	l.mu.Lock()
 	if l.asked[m.Subject] == nil {

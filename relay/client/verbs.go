@@ -119,13 +119,15 @@ func (c *Conn) PutChunk(ctx context.Context, to signing.DID, id string, n int, c
 	m.Header.Set(relay.HeaderID, id)
 	m.Header.Set(relay.HeaderN, strconv.Itoa(n))
 	m.Header.Set(relay.HeaderTo, relay.TokenOf(to).String())
-	_, err := c.send(ctx, m, requestWait)
+	_, err := c.send(ctx, m, chunkWait)
 	return err
 }
 
 // GetChunk reads a chunk that from left.
 func (c *Conn) GetChunk(ctx context.Context, from signing.DID, id string, n int) ([]byte, error) {
-	return blob(c.ask(ctx, relay.VerbObjGet, relay.Write(relay.Chunk{From: relay.TokenOf(from), ID: id, N: n})))
+	m := nats.NewMsg(relay.Subject(relay.VerbObjGet, relay.Token{}, c.self))
+	m.Data = relay.Write(relay.Chunk{From: relay.TokenOf(from), ID: id, N: n})
+	return blob(c.send(ctx, m, chunkWait))
 }
 
 // HasChunks lists what has arrived, as first and last of each run.

@@ -22,7 +22,14 @@ var errTold = errors.New("told as far as this test needs")
 // twoOwners runs two gateways as processes, up to where work can be asked for, and then f.
 func twoOwners(t *testing.T, f func(ctx context.Context, d *demo)) {
 	t.Helper()
+	twoOwnersWithin(t, 0, f)
+}
+
+// twoOwnersWithin is the same for what takes longer than five minutes.
+func twoOwnersWithin(t *testing.T, most time.Duration, f func(ctx context.Context, d *demo)) {
+	t.Helper()
 	d, out := story(t)
+	d.within = most
 	d.between = func(ctx context.Context, after string) error {
 		if after != "agent" {
 			return nil

@@ -187,7 +187,7 @@ func frame(t gateway.TaskView, width, height int, now time.Time, zone *time.Loca
 		right = short(t.TaskID)
 	}
 	head := []string{apart(t.Title, right, width), clip(stateLine(t, now), width)}
-	bars := barsOf(t, width)
+	bars := append(onTheWay(t, width), barsOf(t, width)...)
 	room := height - len(head) - len(bars) - 2 // the footer, and the line that the cursor stands on
 	rows := make([]string, 0, len(t.History))
 	for _, m := range t.History {
@@ -236,6 +236,38 @@ func momentIn(t gateway.TaskView, m gateway.Moment, zone *time.Location) string 
 		line += "   ┆ " + m.Text
 	}
 	return strings.TrimRight(line, " ")
+}
+
+// maxMoving is how many files on their way are shown one by one.
+const maxMoving = 4
+
+// onTheWay shows how far the files are that come or go now.
+func onTheWay(t gateway.TaskView, width int) []string {
+	if len(t.Transfers) == 0 {
+		return nil
+	}
+	out := []string{""}
+	for i, f := range t.Transfers {
+		if i == maxMoving {
+			out = append(out, fmt.Sprintf("  … %d files more", len(t.Transfers)-i))
+			break
+		}
+		out = append(out, clip(transferLine(t, f), width))
+	}
+	return out
+}
+
+// transferLine is one file on its way: bytes of the whole.
+func transferLine(t gateway.TaskView, f gateway.TransferView) string {
+	way := "to " + t.With
+	if f.Way == "in" {
+		way = "from " + t.With
+	}
+	line := fmt.Sprintf("  %-12s %s  %s of %s   %s", way, cells(f.Bytes, f.Size, 16), bytesOf(f.Bytes), bytesOf(f.Size), manifest.Display(f.Name, 60))
+	if f.Why != "" {
+		line += "   stands still (" + manifest.Display(f.Why, 60) + "), goes on by itself"
+	}
+	return line
 }
 
 // meters in the order and under the names of the picture.

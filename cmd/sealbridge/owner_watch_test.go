@@ -46,6 +46,23 @@ WORKING   next: Ben   (nothing for you)
 	}
 }
 
+// A large file on its way is shown in bytes of the whole, both ways, and why it stands still.
+func TestThePictureShowsFilesOnTheirWay(t *testing.T) {
+	v := view()
+	v.Transfers = []gateway.TransferView{{Name: "big.bin", Way: "in", Bytes: 1 << 29, Size: 1 << 30}, {Name: "a\u202eb.csv", Way: "out", Bytes: 0, Size: 812, Why: "disk"},
+		{Name: "c", Way: "out", Size: 1}, {Name: "d", Way: "out", Size: 1}, {Name: "e", Way: "out", Size: 1}, {Name: "f", Way: "out", Size: 1}}
+	picture := frame(v, 120, 24, watched, time.UTC)
+	want := `
+  from Ben     ████████░░░░░░░░  536.9 MB of 1.1 GB   big.bin
+  to Ben       ░░░░░░░░░░░░░░░░  0 B of 812 B   a⟨U+202E⟩b.csv   stands still (disk), goes on by itself
+  to Ben       ░░░░░░░░░░░░░░░░  0 B of 1 B   c
+  to Ben       ░░░░░░░░░░░░░░░░  0 B of 1 B   d
+  … 2 files more`
+	if got := strings.Join(picture, "\n"); !strings.Contains(got, want+"\n") {
+		t.Errorf("\n%s\nwant in it%s", got, want)
+	}
+}
+
 func TestTheStateNamesWhoActsAndWhatHappensByItself(t *testing.T) {
 	for _, c := range []struct {
 		mend func(*gateway.TaskView)

@@ -243,6 +243,9 @@ func (a *app) showTask(t gateway.TaskView) error {
 		b := t.Budget[m]
 		a.print("  %-14s %d of %d   %s\n", strings.ReplaceAll(m, "_", " "), b.Committed+b.Reserved, b.Limit, b.Source)
 	}
+	for _, f := range t.Transfers {
+		a.print("%s\n", transferLine(t, f))
+	}
 	for _, f := range t.Artifacts {
 		a.print("  %s   %d bytes   %s\n", manifest.Display(f.Name, 100), f.Size, f.Digest)
 	}

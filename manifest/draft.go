@@ -30,6 +30,7 @@ type Draft struct {
 	Deadline string       `yaml:"deadline" json:"deadline,omitempty"`
 	Sandbox  DraftSandbox `yaml:"sandbox" json:"sandbox"`
 	Depth    int64        `yaml:"delegation_depth" json:"delegationDepth,omitempty"`
+	Grants   []DraftGrant `yaml:"grants" json:"grants,omitempty"` // our tools that the worker's agent may call
 	Gates    []string     `yaml:"gates" json:"gates,omitempty"`
 }
 
@@ -126,7 +127,10 @@ func (d Draft) Manifest(t Terms) (m TaskManifest, err error) {
 		Requester: t.Requester, Worker: &t.Worker,
 		Task:        Work{Title: d.Title, Description: d.Goal, AcceptanceCriteria: d.criteria()},
 		IO:          IO{InputSchema: jcs.EmptyObject, OutputSchema: jcs.EmptyObject, InputArtifacts: t.Inputs},
-		Permissions: Permissions{MaxDelegationDepth: d.Depth, GrantedCapabilities: []Grant{}},
+		Permissions: Permissions{MaxDelegationDepth: d.Depth},
+	}
+	if m.Permissions.GrantedCapabilities, err = d.grants(t, deadline); err != nil {
+		return m, err
 	}
 	if d.Input != nil {
 		if m.IO.InputSchema, err = ValueOf(d.Input); err != nil {

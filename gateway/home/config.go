@@ -35,6 +35,8 @@ type Config struct {
 	Chips      *Chips           `yaml:"chips,omitempty"`
 	Prickle    *Prickle         `yaml:"prickle,omitempty"`
 	MCP        MCP              `yaml:"mcp,omitempty"`
+
+	Tools map[string]ToolServer `yaml:"tools,omitempty"` // of ours, that contracts may grant
 }
 
 // Prickle says who is who on one Prickle server (spec/bridge.md).
@@ -108,6 +110,9 @@ func readConfig(path string) (c Config, err error) {
 		if err := a.check("/agents/" + name); err != nil {
 			return c, err
 		}
+	}
+	if err := checkTools(c.Tools); err != nil {
+		return c, err
 	}
 	if p := c.MCP.Port; p < 0 || p > 65535 {
 		return c, spec.Refuse(spec.Malformed, "/mcp/port", "1 to 65535; absent: no HTTP")

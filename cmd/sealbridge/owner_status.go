@@ -98,7 +98,7 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 			x, err := runner.New(ctx, runner.Config{Dir: dir})
 			if err == nil {
 				i := x.Isolation()
-				add("box", i.Enforced == "gateway", "%s, %s", i.Level, i.Enforced)
+				add("box", i.Enforced == "gateway", "%s", strings.Join(append([]string{i.Level + ", " + i.Enforced}, lacking(x)...), "; "))
 			} else {
 				add("box", false, "%v", err)
 			}
@@ -110,6 +110,14 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 	s, err := local.Status.Call(ctx, local.NewClient(h.Socket(), thisVersion()), gateway.None{})
 	add("gateway", err == nil, "%s", textOr(err, fmt.Sprintf("runs; %d documents wait for an acknowledgement", s.Outgoing)))
 	return fs
+}
+
+// lacking says what this machine has not got to hold a subprocess with (X7).
+func lacking(x *runner.Exec) (out []string) {
+	for _, l := range x.Lacks() {
+		out = append(out, "not here: "+l)
+	}
+	return out
 }
 
 func textOr(err error, text string) string {

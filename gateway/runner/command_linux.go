@@ -40,7 +40,8 @@ func command(ctx context.Context, c Command, w *workspace, path string, isolate 
 	}
 	plan, err := json.Marshal(stage{
 		Root: filepath.Join(w.dir, "root"), Work: w.work(), Program: path, Argv: c.Argv,
-		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit, Ports: numbers(c.Ports),
+		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit,
+		Ports: numbers(c.Ports), Memory: c.Memory, Network: c.Network, Holds: c.holds, Find: c.find,
 	})
 	if err != nil {
 		return nil, &spec.Error{Reason: spec.Internal, Err: err}

@@ -104,7 +104,7 @@ func (e *entrance) listeners() ([]net.Listener, error) {
 
 // listen opens the ports inside the run's own network and hands them out. It
 // runs in the first process, while that may still set up a network.
-func (s stage) listen() error {
+func (s *stage) listen() error {
 	if len(s.Ports) == 0 {
 		return nil
 	}

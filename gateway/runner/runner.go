@@ -36,6 +36,7 @@ const (
 	DefaultStdout = 256 << 10 // bytes: a result is a document (D1)
 	DefaultStderr = 16 << 10  // bytes kept: what a person reads when something failed
 	DefaultFiles  = 1 << 30   // bytes of all output files: the largest artifact
+	DefaultMemory = 4 << 30   // bytes of one process: what compilers and interpreters of today stay under
 	MaxFiles      = 100       // output files: the list of a delivery
 )
 
@@ -58,7 +59,10 @@ type Command struct {
 	// stands still; 0 ends the run, and so does nil. It returns when ctx ends.
 	Overrun func(ctx context.Context) time.Duration
 
-	StdoutLimit, StderrLimit, FilesLimit int64 // bytes; 0: the default
+	StdoutLimit, StderrLimit, FilesLimit, Memory int64 // bytes; 0: the default
+
+	holds machine // of a box of our own: what has to hold in it
+	find  bool    // or: what is to be found out
 }
 
 // Result is what came of a run. Timing out, being cancelled and writing too
@@ -102,7 +106,9 @@ type Config struct {
 type Exec struct {
 	dir      string
 	now      func() time.Time
-	isolated bool // namespaces work here
+	isolated bool    // a subprocess can be boxed here
+	found    machine // with what
+	lacks    string  // or why not
 }
 
 // New makes an Exec, removes workspaces that an earlier process left, and tries
@@ -125,7 +131,7 @@ func New(ctx context.Context, c Config) (*Exec, error) {
 	if x.now == nil {
 		x.now = time.Now
 	}
-	x.isolated = x.probe(ctx)
+	x.isolated, x.found, x.lacks = x.probe(ctx)
 	return x, nil
 }
 
@@ -150,7 +156,7 @@ func (c *Command) check() error {
 			return spec.Refuse(spec.Malformed, "/readOnly", "absolute paths, not the root")
 		}
 	}
-	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles} {
+	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles, &c.Memory: DefaultMemory} {
 		if *limit <= 0 {
 			*limit = by
 		}
@@ -198,7 +204,10 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 		return res, err
 	}
 	res.workspace = ws
-	res.Enforced = enforces(isolate, c.Network, len(c.Ports) > 0)
+	res.Enforced = enforces(isolate, c.Network, len(c.Ports) > 0, x.found)
+	if c.holds = x.found; c.find {
+		c.holds = machine{}
+	}
 	if err := x.start(ctx, &res, c, path, isolate); err != nil {
 		return res, err
 	}

@@ -19,7 +19,10 @@ const stageName = "sealbridge-stage"
 type stage struct {
 	Root, Work, Program string
 	Argv, Env, ReadOnly []string
-	FileSize            int64
+	FileSize, Memory    int64
+	Network             bool    // the host's
+	Holds               machine // what was found here and has to hold again
+	Find                bool    // find out what holds, and say it on stdout
 	Ports               []uint16
 }
 
@@ -32,22 +35,13 @@ var system = []string{
 
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// Numbers of the kernel's resource.h, prctl.h, capability.h and mount.h, and one of ours.
+// Numbers of the kernel's mount.h.
 const (
-	rlimitProcesses    = 6   // of every architecture that Go runs on but MIPS
-	maxProcesses       = 512 // and threads: enough for a compiler, too few for a fork bomb
-	capSetPcap         = 8
-	capSysAdmin        = 21
-	prSetNoNewPrivs    = 38
-	prCapAmbient       = 47
-	prCapAmbientClear  = 4
-	prCapBsetDrop      = 24
-	sysMountSetattr    = 442
-	atRecursive        = 0x8000
-	mountReadOnly      = 0x1
-	mountNoSuid        = 0x2
-	mountNoDev         = 0x4
-	capabilityVersion3 = 0x20080522
+	sysMountSetattr = 442
+	atRecursive     = 0x8000
+	mountReadOnly   = 0x1
+	mountNoSuid     = 0x2
+	mountNoDev      = 0x4
 )
 
 // init takes over a second start before anything else of ours runs.
@@ -67,8 +61,8 @@ func init() {
 
 // enter builds the root, gives up every privilege and becomes the program. It
 // returns only if something failed.
-func (s stage) enter() error {
-	steps := []func() error{s.listen, s.mount, s.pivot, s.limit, drop}
+func (s *stage) enter() error {
+	steps := []func() error{s.limit, s.listen, s.mount, s.pivot, drop, s.lock, s.filter, s.tell}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -77,7 +71,7 @@ func (s stage) enter() error {
 	return fmt.Errorf("starting %s: %w", s.Program, syscall.Exec(s.Program, s.Argv, s.Env))
 }
 
-func (s stage) mount() error {
+func (s *stage) mount() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leaving the host's mounts: %w", err)
 	}
@@ -104,19 +98,18 @@ func (s stage) mount() error {
 	if err := s.bind(filepath.Join(s.Work, "in"), insideWork+"/in", mountReadOnly|mountNoSuid|mountNoDev); err != nil {
 		return err
 	}
-	proc := s.Root + "/proc"
-	if err := os.Mkdir(proc, 0o755); err != nil {
-		return err
+	for name, at := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(at, s.Root+"/dev/"+name); err != nil {
+			return err
+		}
 	}
-	// A host that hides parts of its own /proc refuses a new one; then there is none.
-	syscall.Mount("proc", proc, "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
-	return nil
+	return s.proc()
 }
 
 // bind shows what lies at from as to inside the root. What does not exist, or
 // is to be seen already, is left out. A link at the top is made again, so that
 // /bin → usr/bin stays one; of any other, what it leads to is shown.
-func (s stage) bind(from, to string, attr uint64) error {
+func (s *stage) bind(from, to string, attr uint64) error {
 	at := s.Root + to
 	info, err := os.Lstat(from)
 	if err != nil || same(from, at) && to != insideWork+"/in" {
@@ -183,7 +176,7 @@ func setattr(path string, attr uint64) error {
 }
 
 // pivot makes the new root the only one.
-func (s stage) pivot() error {
+func (s *stage) pivot() error {
 	old := s.Root + "/.old"
 	if err := os.Mkdir(old, 0o700); err != nil {
 		return err
@@ -204,41 +197,4 @@ func (s stage) pivot() error {
 		return fmt.Errorf("protecting the root: %w", err)
 	}
 	return os.Chdir(insideWork)
-}
-
-// limit bounds what one process may take.
-func (s stage) limit() error {
-	for what, n := range map[int]uint64{
-		syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: uint64(s.FileSize), syscall.RLIMIT_NOFILE: 1024, rlimitProcesses: maxProcesses,
-	} {
-		if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
-			return fmt.Errorf("setting a limit: %w", err)
-		}
-	}
-	return nil
-}
-
-// drop gives up every capability, for good.
-func drop() error {
-	prctl := func(a, b, c uintptr) syscall.Errno {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, a, b, c, 0, 0, 0)
-		return errno
-	}
-	for c := uintptr(0); prctl(prCapBsetDrop, c, 0) == 0; c++ {
-	}
-	if errno := prctl(prCapAmbient, prCapAmbientClear, 0); errno != 0 {
-		return fmt.Errorf("dropping privileges: %w", errno)
-	}
-	header := struct {
-		version uint32
-		pid     int32
-	}{version: capabilityVersion3}
-	var none [6]uint32
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
-		return fmt.Errorf("dropping privileges: %w", errno)
-	}
-	if errno := prctl(prSetNoNewPrivs, 1, 0); errno != 0 {
-		return fmt.Errorf("dropping privileges: %w", errno)
-	}
-	return nil
 }

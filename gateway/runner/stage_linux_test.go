@@ -76,12 +76,12 @@ func TestAnIsolatedProgramSeesAndTouchesNothingOfOurs(t *testing.T) {
 func TestAForkBombRunsIntoItsLimit(t *testing.T) {
 	x := isolated(t)
 	res, err := x.Run(t.Context(), Command{
-		Argv: []string{"bash", "-c", `for i in $(seq 700); do sleep 300 & done 2>/dev/null; jobs -r | wc -l`}, WallClock: 2 * time.Second,
+		Argv: []string{"bash", "-c", `for i in $(seq 900); do sleep 300 & done 2>/dev/null; jobs -r | wc -l`}, WallClock: 2 * time.Second,
 	})
 	t.Cleanup(func() { res.Close() }) // also of a run that failed
 	limited := slices.Contains(x.Enforces(false), "number of processes limited")
-	if all := strings.HasPrefix(string(res.Stdout), "700"); err != nil || all == limited {
-		t.Errorf("700 processes: %q, %v, with a limit: %v", res.Stdout, err, limited)
+	if all := strings.HasPrefix(string(res.Stdout), "900"); err != nil || all == limited {
+		t.Errorf("900 processes: %q, %v, with a limit: %v", res.Stdout, err, limited)
 	}
 	if alive(res.workspace.mark) {
 		t.Errorf("some still run")

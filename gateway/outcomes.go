@@ -64,10 +64,7 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 	switch r.Kind {
 	case manifest.KindProposed:
 		row.Dropped = word
-		if err := t.putRow(*row); err != nil {
-			return "", err
-		}
-		return "dropped", t.grouped(*row)
+		return "dropped", t.putRow(*row)
 	case manifest.KindAsked:
 		row.Change, row.Refused = nil, row.Task.InForce().Digest
 		if err := t.putRow(*row); err != nil {

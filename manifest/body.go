@@ -95,6 +95,8 @@ func DecisionIn(f Fact) *jcs.Value {
 		return f.Decision
 	case Answered:
 		return f.Decision
+	case Delegated:
+		return f.Decision
 	case Completed:
 		return f.Decision
 	}

@@ -21,6 +21,9 @@ func (e *Event) check() error {
 		if err := checkStanding(f.Decision, f.Standing); err != nil {
 			return err
 		}
+		if err := checkParts("/body/passes", f.Passes, "delegation-pass"); err != nil {
+			return err
+		}
 		return checkDecision(f.Decision)
 	case Accepted:
 		if f.Signature.PayloadDigest != e.ManifestDigest {
@@ -31,6 +34,8 @@ func (e *Event) check() error {
 		}
 		return checkDecision(f.Decision)
 	case Answered:
+		return checkDecision(f.Decision)
+	case Delegated:
 		return checkDecision(f.Decision)
 	case Completed:
 		return checkDecision(f.Decision)
@@ -43,20 +48,25 @@ func (e *Event) check() error {
 	case Disputed:
 		return checkParts("/body/enclosed", f.Enclosed, "event")
 	case Asked:
-		return f.check()
+		return f.check(e)
 	case Delivered:
 		return f.Delivery.check()
 	}
 	return nil
 }
 
-func (a Asked) check() error {
+func (a Asked) check(e *Event) error {
 	if (a.Amendment == nil) == (a.Child == nil) {
 		return refuse("/body", "H9: an amendment or a child")
 	}
 	if m := a.Amendment; m != nil {
 		if m.Budget == nil && m.Deadline == nil && m.MaxRetries == nil && len(m.Withdraw) == 0 {
 			return refuse("/body/amendment", "H10: changes nothing")
+		}
+	}
+	if a.Child != nil {
+		if err := a.Child.check(e); err != nil {
+			return err
 		}
 	}
 	return checkDecision(a.Decision)

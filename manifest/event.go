@@ -60,11 +60,11 @@ type (
 	// Proposed opens a task: the contract, the requester's signature on it, and
 	// its owner's decision where the contract names the gate.
 	Proposed struct {
-		Manifest  jcs.Value     `json:"manifest" rule:"object"`                  // payload: a TaskManifest without signatures
-		Signature signing.Block `json:"signature"`                               // context task-manifest/requester
-		Decision  *jcs.Value    `json:"decision"`                                // a signed gate-decision, or null
-		Standing  *StandingUse  `json:"standing,omitempty"`                      // the grant, where the decision is a standing one (G6)
-		Group     GroupKind     `json:"group,omitempty" rule:"enum=race|quorum"` // others were asked for the same (P4)
+		Manifest  jcs.Value     `json:"manifest" rule:"object"`             // payload: a TaskManifest without signatures
+		Signature signing.Block `json:"signature"`                          // context task-manifest/requester
+		Decision  *jcs.Value    `json:"decision"`                           // a signed gate-decision, or null
+		Standing  *StandingUse  `json:"standing,omitempty"`                 // the grant, where the decision is a standing one (G6)
+		Passes    []jcs.Value   `json:"passes,omitempty" rule:"items=1..5"` // signed delegation-passes, from the root down (P2)
 	}
 	// Accepted makes it a contract in force.
 	Accepted struct {
@@ -99,13 +99,14 @@ type (
 		Child    signing.Digest `json:"child"`    // digest of the child manifest
 		Reserved Meters         `json:"reserved"` // the share taken from this contract's remainder (B3)
 		Answer   signing.Digest `json:"answer"`   // the answered event that said yes
+		Decision *jcs.Value     `json:"decision"` // of the worker's owner, who decides second (G11)
 	}
 	// Asked asks the other owner for an amendment or for a child (H9). Exactly one of the two is there.
 	Asked struct {
-		Contract  signing.Digest  `json:"contract"` // contract digest it builds on (H10)
-		Amendment *Amendment      `json:"amendment,omitempty"`
-		Child     *signing.Digest `json:"child,omitempty"`
-		Decision  *jcs.Value      `json:"decision"`
+		Contract  signing.Digest `json:"contract"` // contract digest it builds on (H10)
+		Amendment *Amendment     `json:"amendment,omitempty"`
+		Child     *Child         `json:"child,omitempty"`
+		Decision  *jcs.Value     `json:"decision"`
 	}
 	// Answered says yes or no to one ask, once.
 	Answered struct {
@@ -146,14 +147,6 @@ type (
 		Evidence []signing.Digest `json:"evidence" rule:"items=0..50"`
 		Enclosed []jcs.Value      `json:"enclosed" rule:"items=0..4"` // the documents that break a chain (H6)
 	}
-)
-
-// GroupKind says how the tasks of a group belong together (P4); "" is a task that stands alone.
-type GroupKind string
-
-const (
-	Race   GroupKind = "race"   // the first good delivery is taken
-	Quorum GroupKind = "quorum" // several owners must deliver the same
 )
 
 // Amendment changes what H10 lets it change; what is absent stays.

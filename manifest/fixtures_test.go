@@ -118,6 +118,21 @@ func standing() manifest.Standing {
 		Model: "any", Uses: 5, From: later(0), Until: later(7 * day)}
 }
 
+// pass is the one that goes with contract, were it a root.
+func pass() *manifest.DelegationPass {
+	nonce := base64.RawURLEncoding.EncodeToString(make([]byte, 16))
+	return &manifest.DelegationPass{Type: "sealbridge/delegation-pass", ProtocolVersion: manifest.ProtocolVersion, TaskID: taskID, ManifestDigest: digestOf("m"),
+		AgentDid: annAgent.DID(), Audience: benAgent.DID(), Bounds: manifest.BoundsOf(contract()), Tokens: []signing.Digest{digestOf("t")}, Nonce: nonce,
+		Owners: []signing.Digest{manifest.OwnerMark(nonce, annOwner.DID()), manifest.OwnerMark(nonce, benOwner.DID())}, At: later(0)}
+}
+
+// part is a child of contract.
+func part() jcs.Value {
+	m := contract()
+	m.ParentTaskID, m.TaskID = ptr(taskID), must(manifest.ParseTaskID("task_part_0001"))
+	return must(jcs.Encode(m))
+}
+
 // simple is a contract that a standing yes can cover: no grant, no host, handed on to nobody.
 func simple() manifest.TaskManifest {
 	m := contract()
@@ -163,16 +178,16 @@ func bodies() []manifest.Fact {
 		manifest.Proposed{Manifest: payload, Signature: block, Decision: always, Standing: &manifest.StandingUse{Grant: standing(), Use: 2}},
 		manifest.Accepted{Signature: workers, Decision: always, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "none", Providers: []string{"p"},
 			Standing: &manifest.StandingUse{Grant: standing(), Use: 5}},
-		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes, Group: manifest.Race},
+		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes, Passes: []jcs.Value{signedWire(pass(), annAgent)}},
 		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
 		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},
 		manifest.Granted{Tokens: []jcs.Value{canonical(`{"type":"sealbridge/capability-token","signature":{}}`)}},
 		manifest.Started{},
 		manifest.Progressed{Checkpoint: "half", Usage: usage(), Waiting: "nobody"},
-		manifest.Delegated{Child: digestOf("child"), Reserved: meters(), Answer: digestOf("yes")},
+		manifest.Delegated{Child: digestOf("child"), Reserved: meters(), Answer: digestOf("yes"), Decision: yes},
 		manifest.Asked{Contract: digestOf("c"), Decision: yes, Amendment: &manifest.Amendment{Budget: ptr(meters()), Deadline: ptr(later(day)), MaxRetries: ptr(int64(2)),
 			Withdraw: []manifest.CapabilityID{capability("cap_survey_read")}}},
-		manifest.Asked{Contract: digestOf("c"), Child: ptr(digestOf("child"))},
+		manifest.Asked{Contract: digestOf("c"), Child: &manifest.Child{Manifest: part(), Pass: ptr(signedWire(pass(), annAgent))}},
 		manifest.Answered{Ask: digestOf("a"), Yes: true, Decision: yes, Reason: "quota"},
 		manifest.Delivered{Usage: usage(), Delivery: manifest.Delivery{Contract: digestOf("c"), Revision: 1, Output: canonical(`{"regions":[1.5]}`),
 			Artifacts: []manifest.ArtifactRef{{Name: "revenue.csv", Digest: digestOf("csv"), MediaType: "text/csv", SizeBytes: 9}},
@@ -227,6 +242,7 @@ func fixtures() []fixture {
 		{"refusal", &manifest.Refusal{Type: "sealbridge/refusal", ProtocolVersion: version, To: benAgent.DID(), Digest: digestOf("x"), Reason: "quota", Path: "/a", Limit: "20",
 			At: later(0), Revocations: manifest.RevocationMark{Seq: 4, At: later(0)}}, annAgent},
 		{"history-request", &manifest.HistoryRequest{Type: "sealbridge/history-request", ProtocolVersion: version, To: benAgent.DID(), TaskID: taskID, ManifestDigest: digestOf("m"), Have: 3, At: later(0)}, annAgent},
+		{"delegation-pass", pass(), annAgent},
 		{"gate-decision", decision(), annOwner},
 		{"policy-consent", &manifest.PolicyConsent{Type: "sealbridge/policy-consent", ProtocolVersion: version, OwnerDid: annOwner.DID(), AgentDid: annAgent.DID(),
 			From: digestOf("old"), To: digestOf("new"), Difference: digestOf("lines"), Presence: "passphrase", DecidedAt: later(0)}, annOwner},

@@ -38,6 +38,7 @@ var readers = map[string]reader{
 	"sealbridge/history-request":      read[HistoryRequest],
 	"sealbridge/gate-decision":        read[GateDecision],
 	"sealbridge/usage-receipt":        read[UsageReceipt],
+	"sealbridge/delegation-pass":      read[DelegationPass],
 	"sealbridge/artifact-keys":        read[ArtifactKeys],
 	"sealbridge/policy-consent":       read[PolicyConsent],
 	"sealbridge/capability-token":     read[CapabilityToken],
@@ -60,6 +61,7 @@ func (*Refusal) context() signing.Context             { return typed("refusal") 
 func (*HistoryRequest) context() signing.Context      { return typed("history-request") }
 func (*GateDecision) context() signing.Context        { return typed("gate-decision") }
 func (*UsageReceipt) context() signing.Context        { return typed("usage-receipt") }
+func (*DelegationPass) context() signing.Context      { return typed("delegation-pass") }
 func (*ArtifactKeys) context() signing.Context        { return typed("artifact-keys") }
 func (*PolicyConsent) context() signing.Context       { return typed("policy-consent") }
 func (*CapabilityToken) context() signing.Context     { return typed("capability-token") }
@@ -332,6 +334,8 @@ func namesSigner(d Document, by signing.DID) error {
 	case *UsageReceipt:
 		return wrong("agentDid", d.AgentDid)
 	case *ArtifactKeys:
+		return wrong("agentDid", d.AgentDid)
+	case *DelegationPass:
 		return wrong("agentDid", d.AgentDid)
 	case *Revocation:
 		return wrong("ownerDid", d.OwnerDid)

@@ -152,13 +152,16 @@ func CheckArtifactName(name string) error {
 }
 
 func (m *TaskManifest) checkHosts() error {
-	p := m.SandboxPolicy
+	return spec.At("/sandboxPolicy", m.SandboxPolicy.checkHosts())
+}
+
+func (p SandboxPolicy) checkHosts() error {
 	if (p.NetworkAccess == "allowlist_only") != (len(p.AllowedHosts) > 0) {
-		return refuse("/sandboxPolicy/allowedHosts", "M4: exactly with allowlist_only")
+		return refuse("/allowedHosts", "M4: exactly with allowlist_only")
 	}
 	for i, h := range p.AllowedHosts {
 		if !hostName(h) {
-			return refuse("/sandboxPolicy/allowedHosts/"+strconv.Itoa(i), "M4: a DNS name or an IP address, no port, no star")
+			return refuse("/allowedHosts/"+strconv.Itoa(i), "M4: a DNS name or an IP address, no port, no star")
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ func (o Outcome) String() string {
 // Case is all that a decision may look at.
 type Case struct {
 	Event    manifest.Event // a draft of ours, or a fact; seq, prev and seen filled
+	Parent   task.Task      // for a proposal of our own: the task that it is a part of
 	Role     manifest.Role  // our own side in this task; "" for an auditor
 	By       signing.DID    // who says it: the author
 	Task     task.Task      // as it stands before the event
@@ -51,9 +52,6 @@ type Case struct {
 	NamedFiles      []string // those of Files that a person named
 	Isolation       []string // levels that this gateway's runners enforce
 	ClaimedIsEnough bool     // the requester's draft said that a claimed isolation will do (X6)
-
-	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)
-	Group    *Group             // of a task of ours: what belongs to it
 }
 
 // Contact is what our owner calls the other side.

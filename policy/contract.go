@@ -40,6 +40,7 @@ type law struct {
 	contract task.Contract
 	m        manifest.TaskManifest // with the amendments in force
 	payload  jcs.Value             // of the original
+	passes   []jcs.Value           // that came with it
 }
 
 // read opens the case; a Decision only where that fails.
@@ -65,13 +66,13 @@ func read(c Case) (*law, *Decision) {
 	l.author, l.contract = l.view.Role(), l.view.InForce()
 	l.own = c.Role == l.author
 	if p, ok := l.fact.(manifest.Proposed); ok {
-		l.payload = p.Manifest
+		l.payload, l.passes = p.Manifest, p.Passes
 		if err := jcs.Decode(p.Manifest, &l.m); err != nil {
 			return nil, denied("M1", spec.Malformed, "/body/manifest", "")
 		}
 		return l, nil
 	}
-	l.payload = c.Task.Payload()
+	l.payload, l.passes = c.Task.Payload(), c.Task.Passes()
 	l.m, _ = c.Task.ContractAs(l.contract)
 	return l, nil
 }
@@ -98,7 +99,10 @@ func (l *law) judge() *Decision {
 		if err := l.m.ValidAt(l.At); err != nil {
 			return denied("M1", spec.ReasonOf(err), "/body/manifest"+pathOf(err), limitOf(err))
 		}
-		return unsupported(l.m)
+		if d := unsupported(l.m); d != nil {
+			return d
+		}
+		return l.judgePasses(f.Passes)
 	case manifest.Accepted:
 		return l.judgeAccepted(f)
 	case manifest.Declined:
@@ -110,13 +114,11 @@ func (l *law) judge() *Decision {
 	case manifest.Granted:
 		return denied("C2", spec.CapabilityDenied, "/body/tokens", "this version grants no tools across owners")
 	case manifest.Delegated:
-		return denied("P1", spec.DepthExceeded, "/body/child", "this version hands nothing on")
+		return l.judgeDelegated(f)
 	case manifest.Asked:
 		return l.judgeAsked(f)
 	case manifest.Answered:
-		if a, ok := l.view.Ask(f.Ask); f.Yes && (!ok || a.Amendment == nil) {
-			return denied("P1", spec.DepthExceeded, "/body/ask", "this version hands nothing on")
-		}
+		return l.judgeAnswered(f)
 	case manifest.Delivered:
 		return l.judgeDelivered(f)
 	case manifest.Rejected:
@@ -134,6 +136,9 @@ func (l *law) judgeAccepted(f manifest.Accepted) *Decision {
 		return denied("M1", spec.Expired, "/deadline", "")
 	}
 	if d := unsupported(l.m); d != nil {
+		return d
+	}
+	if d := l.judgePasses(l.Task.Passes()); d != nil {
 		return d
 	}
 	if !l.isolates(f.Isolation.Level) {
@@ -185,16 +190,31 @@ func unsupported(m manifest.TaskManifest) *Decision {
 	return nil
 }
 
-// judgeAsked: a child is more than this version can hold, an amendment of our
-// own must fit what was spent already (H10).
+// judgeAsked holds what our own side would ask for; what the other side asks
+// for is held where it gets its yes, and an ask that cannot be gets a no. An
+// amendment must fit what was spent already (H10).
 func (l *law) judgeAsked(f manifest.Asked) *Decision {
-	if f.Amendment == nil {
-		return denied("P1", spec.DepthExceeded, "/body/child", "this version hands nothing on")
-	}
-	if d := f.Amendment.Deadline; d != nil && l.own && !d.Time().After(l.At) {
+	switch {
+	case !l.own:
+		return nil
+	case f.Child != nil:
+		return l.judgeChild(*f.Child, "/body/child")
+	case f.Amendment.Deadline != nil && !f.Amendment.Deadline.Time().After(l.At):
 		return denied("H10", spec.Expired, "/body/amendment/deadline", "in the future")
 	}
-	return nil
+	return l.judgeShare(*f.Amendment, "/body/amendment")
+}
+
+// judgeAnswered holds what a yes puts in force, or lets be handed on.
+func (l *law) judgeAnswered(f manifest.Answered) *Decision {
+	a, ok := l.view.Ask(f.Ask)
+	switch {
+	case !f.Yes || !ok:
+		return nil
+	case a.Part != nil:
+		return l.judgeChild(*a.Part, "/body/ask")
+	}
+	return l.judgeShare(*a.Amendment, "/body/ask")
 }
 
 // judgeDelivered: receipt and attestation where the contract requires them, and
@@ -237,7 +257,8 @@ func (l *law) receipt(doc jcs.Value, f manifest.Delivered) bool {
 	r, ok := s.Document().(*manifest.UsageReceipt)
 	return ok && s.By() == l.Task.Agent(manifest.Worker) && r.AgentDid == s.By() &&
 		r.TaskID == l.Event.TaskID && r.ManifestDigest == l.Event.ManifestDigest && r.Contract == l.contract.Digest &&
-		r.Revision == f.Delivery.Revision && r.Limits == l.contract.Limits && r.Usage == f.Usage
+		r.Revision == f.Delivery.Revision && r.Limits == l.contract.Limits && r.Usage == f.Usage &&
+		len(r.Children)+len(r.Missing) >= len(l.Task.Children()) && len(r.Children) <= len(l.Task.Children())
 }
 
 // attests: what ran was boxed at least as it was accepted, and enforced as said.

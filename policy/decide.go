@@ -24,9 +24,6 @@ func (p Policy) Decide(c Case) Decision {
 	if d.Outcome == Deny || !l.own {
 		return d
 	}
-	if bad := l.grouped(); bad != nil {
-		return *bad
-	}
 	r := p.rule(l)
 	if r.refused != nil {
 		return *r.refused
@@ -82,8 +79,15 @@ func (p Policy) rule(l *law) ruling {
 		return p.outgoing(l)
 	case manifest.Accepted:
 		return p.incoming(l, f)
-	case manifest.Asked, manifest.Answered:
+	case manifest.Asked:
 		return p.amendment(l)
+	case manifest.Answered:
+		if !l.childSubject().IsZero() {
+			return p.delegation(l)
+		}
+		return p.amendment(l)
+	case manifest.Delegated:
+		return p.delegation(l)
 	}
 	return ruling{index: -1}
 }
@@ -187,7 +191,7 @@ func (r *ruling) taken(l *law, most AtMost, day PerDay, once *int64) ruling {
 	case !count(DayCalls, on, figure(day.ToolCalls), lim.ToolInvocations):
 		return r.refuse(spec.Quota, "", "per_day/tool_calls")
 	}
-	g := l.gate(manifest.ContractGate, ContractSubject(l.payload))
+	g := l.gate(manifest.ContractGate, ContractSubject(l.payload, l.passes...))
 	g.Added = true
 	r.gate = &g
 	return *r

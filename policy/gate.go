@@ -12,7 +12,7 @@ import (
 func (l *law) required() *Gate {
 	switch f := l.fact.(type) {
 	case manifest.Proposed, manifest.Accepted:
-		return l.named(manifest.ContractGate, ContractSubject(l.payload))
+		return l.named(manifest.ContractGate, ContractSubject(l.payload, l.passes...))
 	case manifest.Asked:
 		if f.Amendment != nil {
 			return l.named(AmendmentGate(*f.Amendment), AmendmentSubject(f.Contract, *f.Amendment, nil))
@@ -21,6 +21,9 @@ func (l *law) required() *Gate {
 		if a, ok := l.view.Ask(f.Ask); ok && f.Yes && a.Amendment != nil {
 			return l.named(AmendmentGate(*a.Amendment), AmendmentSubject(a.Base, *a.Amendment, orNil(a.Decision)))
 		}
+		return l.named(manifest.SubGate, l.childSubject())
+	case manifest.Delegated:
+		return l.named(manifest.SubGate, l.childSubject())
 	case manifest.Completed:
 		g := l.gate(manifest.DeliveryGate, deliverySubject(f.Delivery, f.Report))
 		mode := l.m.Verification.Mode
@@ -59,8 +62,10 @@ func (l *law) gate(g manifest.Gate, subject signing.Digest) Gate {
 	return Gate{Gate: g, Side: l.author, Owner: owner, Contract: l.contract.Digest, Subject: subject}
 }
 
+// named is a gate before the event if the contract names it; the zero subject
+// is that of an event which hands nothing on.
 func (l *law) named(g manifest.Gate, subject signing.Digest) *Gate {
-	if !l.m.HITLPolicy.Names(g) {
+	if !l.m.HITLPolicy.Names(g) || g == manifest.SubGate && subject.IsZero() {
 		return nil
 	}
 	out := l.gate(g, subject)

@@ -98,8 +98,18 @@ func (l *law) moves() []Move {
 			out = setLimits(out, key, l.contract.Limits)
 		}
 	case manifest.Asked:
-		if l.Role == manifest.Worker && l.own && f.Amendment.Budget != nil {
+		switch {
+		case l.Role != manifest.Worker || !l.own:
+		case f.Child != nil:
+			if m, err := f.Child.Contract(); err == nil {
+				out = l.reserveShare(out, f.Child.Digest(), m.Budget.Limits())
+			}
+		case f.Amendment.Budget != nil:
 			out = setLimits(out, key, stricter(l.limits(task.Ask{}), *f.Amendment.Budget)) // H10
+		}
+	case manifest.Delegated:
+		if l.Role == manifest.Worker {
+			out = l.reserveShare(out, f.Child, f.Reserved)
 		}
 	case manifest.Answered:
 		if l.Role == manifest.Worker {
@@ -119,6 +129,12 @@ func (l *law) moves() []Move {
 // refused ask of ours had drawn tighter.
 func (l *law) answered(out []Move, key manifest.TaskKey, f manifest.Answered) []Move {
 	a, ok := l.Task.Ask(f.Ask)
+	if ok && !f.Yes && a.By == manifest.Worker && !a.Child.IsZero() {
+		for _, m := range Meters() {
+			out = l.release(out, MeterOf(key, m), ChildHold(a.Child))
+		}
+		return out
+	}
 	if !ok || a.Amendment == nil || a.Amendment.Budget == nil {
 		return out
 	}

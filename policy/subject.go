@@ -38,11 +38,12 @@ func Subject(c Case) jcs.Value {
 	}
 	switch f := l.fact.(type) {
 	case manifest.Proposed, manifest.Accepted:
-		return contractSubject(l.payload)
-	case manifest.Asked, manifest.Answered:
+		return contractSubject(l.payload, l.passes)
+	case manifest.Asked, manifest.Answered, manifest.Delegated:
 		if a, b, _ := l.change(); a != nil {
 			return amendmentSubject(b.of, *a, b.first)
 		}
+		return l.childText()
 	case manifest.Completed:
 		return deliveryAndReport(f.Delivery, f.Report)
 	}
@@ -50,15 +51,21 @@ func Subject(c Case) jcs.Value {
 }
 
 // ContractSubject is the manifest's payload, with the passes and standing grants in play.
-func ContractSubject(payload jcs.Value) signing.Digest { return digest(contractSubject(payload)) }
+func ContractSubject(payload jcs.Value, passes ...jcs.Value) signing.Digest {
+	return digest(contractSubject(payload, passes))
+}
 
-func contractSubject(payload jcs.Value) jcs.Value {
+func contractSubject(payload jcs.Value, passes []jcs.Value) jcs.Value {
+	named := []signing.Digest{}
+	for _, p := range passes {
+		named = append(named, signing.DigestOf(p.Bytes()))
+	}
 	return full(struct {
 		Gate     string           `json:"gate"`
 		Manifest jcs.Value        `json:"manifest"`
 		Passes   []signing.Digest `json:"passes"`
 		Standing []signing.Digest `json:"standing"`
-	}{string(manifest.ContractGate), payload, []signing.Digest{}, []signing.Digest{}})
+	}{string(manifest.ContractGate), payload, named, []signing.Digest{}})
 }
 
 // DeliverySubject is the delivery, by the digest of its canonical JSON, and the

@@ -23,6 +23,7 @@ type entry struct {
 	Revision  int64               `json:"revision,omitempty"` // delivered
 	Amendment *manifest.Amendment `json:"amendment,omitempty"`
 	Change    signing.Digest      `json:"change,omitzero"` // asked: digest of the amendment
+	Part      *manifest.Child     `json:"part,omitempty"`  // asked: the child, whose digest is Doc
 	Reserved  *manifest.Meters    `json:"reserved,omitempty"`
 	Usage     *manifest.Usage     `json:"usage,omitempty"`
 	Decision  signing.Digest      `json:"decision,omitzero"` // of the gate-decision that came with it
@@ -86,7 +87,7 @@ func (n *entry) read(f manifest.Fact) {
 	case manifest.Progressed:
 		n.Usage = &b.Usage
 	case manifest.Delegated:
-		n.Of, n.Doc, n.Reserved = b.Answer, b.Child, &b.Reserved
+		n.Of, n.Doc, n.Reserved, n.Decision = b.Answer, b.Child, &b.Reserved, digestOfValue(b.Decision)
 	case manifest.Asked:
 		n.readAsk(b)
 	case manifest.Answered:
@@ -115,7 +116,7 @@ func (n *entry) readAsk(b manifest.Asked) {
 	case (b.Amendment == nil) == (b.Child == nil):
 		n.Bad = "neither or both of amendment and child"
 	case b.Child != nil:
-		n.Doc = *b.Child
+		n.Part, n.Doc = b.Child, b.Child.Digest()
 	default:
 		a := *b.Amendment
 		a.Withdraw = kept(a.Withdraw)

@@ -17,7 +17,7 @@ type duo struct {
 	payload      jcs.Value
 	block        [2]signing.Block
 	digest       signing.Digest
-	child        signing.Digest
+	child        manifest.Child
 }
 
 var (
@@ -74,7 +74,7 @@ func newDuo(retries int64, grants ...string) duo {
 		}
 	}
 	d.digest = signing.DigestOf(d.payload.Bytes())
-	d.child = signing.DigestOf([]byte("child"))
+	d.child = manifest.Child{Manifest: must(jcs.Parse([]byte(`{"child":1}`)))}
 	if len(grants) == 0 {
 		duos[retries] = d
 	}
@@ -167,7 +167,7 @@ func (d duo) facts(t Task, r manifest.Role, amend *manifest.Amendment) map[strin
 	for _, a := range t.Asks() {
 		if a.By == r {
 			if a.By == manifest.Worker && !a.Child.IsZero() && !a.Answer.IsZero() {
-				out["delegated"] = manifest.Delegated{Child: d.child, Reserved: manifest.Meters{}, Answer: a.Answer}
+				out["delegated"] = manifest.Delegated{Child: d.child.Digest(), Reserved: manifest.Meters{}, Answer: a.Answer}
 			}
 			continue
 		}

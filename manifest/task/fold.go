@@ -37,9 +37,10 @@ type Ask struct {
 	At        signing.Time
 	Base      signing.Digest // contract it builds on
 	Amendment *manifest.Amendment
-	Change    signing.Digest // of the amendment
-	Child     signing.Digest // of the child manifest, or zero
-	Decision  signing.Digest // the asker's gate-decision, or zero
+	Change    signing.Digest  // of the amendment
+	Child     signing.Digest  // of the child manifest, or zero
+	Part      *manifest.Child // the child; it is only read
+	Decision  signing.Digest  // the asker's gate-decision, or zero
 
 	Status         AskStatus
 	Answer         signing.Digest // of the answered event, or zero
@@ -74,6 +75,7 @@ type Child struct {
 	Manifest signing.Digest
 	Reserved manifest.Meters
 	Seq      int64
+	Decision signing.Digest // of the worker's owner, or zero
 }
 
 // Dispute is one disputed event (H12).
@@ -175,10 +177,10 @@ func (f fold) apply(r row, by manifest.Role, n entry, original signing.Digest) f
 	case manifest.KindGranted:
 		f.Granted++
 	case manifest.KindDelegated:
-		f.Children = append(kept(f.Children), Child{n.Doc, *n.Reserved, n.Seq})
+		f.Children = append(kept(f.Children), Child{n.Doc, *n.Reserved, n.Seq, n.Decision})
 	case manifest.KindAsked:
 		f.Asks = insertSide(f.Asks, Ask{By: by, Seq: n.Seq, Event: n.Digest, At: n.At, Base: n.Of, Amendment: n.Amendment,
-			Change: n.Change, Child: n.Doc, Decision: n.Decision, Status: AskOpen}, Ask.place)
+			Change: n.Change, Child: n.Doc, Part: n.Part, Decision: n.Decision, Status: AskOpen}, Ask.place)
 	case manifest.KindAnswered:
 		f = f.answer(by, n, original)
 	case manifest.KindDelivered:

@@ -34,7 +34,9 @@ func open(ev manifest.Event, p manifest.Proposed) (Task, error) {
 	case !ev.At.Time().Before(m.Deadline.Time()):
 		return Task{}, spec.Refuse(spec.Expired, "/body/manifest/deadline", "M1: in the future when proposed")
 	}
-	return blank(p.Manifest, digest, m), nil
+	t := blank(p.Manifest, digest, m)
+	t.passes = kept(p.Passes)
+	return t, nil
 }
 
 // blank is the task of a manifest before its first event.

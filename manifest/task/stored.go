@@ -10,14 +10,15 @@ import (
 
 // stored is a Task in the journal: the set of events, not what they come to.
 type stored struct {
-	Manifest  string  `json:"manifest,omitempty"` // canonical text
-	Requester []entry `json:"requester,omitempty"`
-	Worker    []entry `json:"worker,omitempty"`
+	Manifest  string      `json:"manifest,omitempty"` // canonical text
+	Passes    []jcs.Value `json:"passes,omitempty"`
+	Requester []entry     `json:"requester,omitempty"`
+	Worker    []entry     `json:"worker,omitempty"`
 }
 
 // MarshalJSON writes the set of events; UnmarshalJSON counts it again.
 func (t Task) MarshalJSON() ([]byte, error) {
-	return json.Marshal(stored{t.payload.String(), t.chains[0].list(), t.chains[1].list()})
+	return json.Marshal(stored{t.payload.String(), t.passes, t.chains[0].list(), t.chains[1].list()})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -39,6 +40,7 @@ func (t *Task) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*t = blank(payload, signing.DigestOf(payload.Bytes()), m)
+	t.passes = kept(s.Passes)
 	t.chains = [2]chain{chainOf(s.Requester), chainOf(s.Worker)}
 	*t = t.refold(m)
 	return nil

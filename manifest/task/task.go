@@ -23,6 +23,7 @@ type Task struct {
 	key     manifest.TaskKey
 	digest  signing.Digest // of the original manifest
 	payload jcs.Value      // the original manifest, without signatures
+	passes  []jcs.Value    // that came with it, from the root down; never written
 	agents  [2]signing.DID
 	read    *manifest.TaskManifest // payload, read once; never written
 
@@ -45,6 +46,9 @@ func (t Task) State() State { return t.f.State }
 
 // Payload is the original manifest in canonical form, without signatures.
 func (t Task) Payload() jcs.Value { return t.payload }
+
+// Passes are the delegation-passes that came with the proposal, from the root down (P2).
+func (t Task) Passes() []jcs.Value { return kept(t.passes) }
 
 // ManifestDigest is the digest of the original manifest, for ever (S8).
 func (t Task) ManifestDigest() signing.Digest { return t.digest }

@@ -15,6 +15,9 @@ const (
 	DisputeWindow = 30 * 24 * time.Hour
 	// MaxLonger is how much an amendment may put off the deadline, in all (H10).
 	MaxLonger = 30 * 24 * time.Hour
+	// MaxChildren that a worker may ask for in one task: both sides keep every
+	// child's manifest with the state.
+	MaxChildren = 16
 	// MaxEvents of one side, every branch counted (B9).
 	MaxEvents = 10000
 )
@@ -121,9 +124,23 @@ func mayAsk(v view, n entry) error {
 	case n.Amendment == nil && v.author != manifest.Worker:
 		return illegal("G11: the worker asks for a child")
 	case n.Amendment == nil:
-		return nil
+		return v.f.another()
 	}
 	return v.f.amendable(c, *n.Amendment)
+}
+
+// another says whether a worker may ask for a child once more (P1).
+func (f *fold) another() error {
+	have := 0
+	for _, a := range f.Asks {
+		if !a.Child.IsZero() {
+			have++
+		}
+	}
+	if have >= MaxChildren {
+		return illegal("P1: 16 children asked for in a task")
+	}
+	return nil
 }
 
 // amendable holds an amendment against H10.

@@ -60,11 +60,12 @@ type (
 	// Proposed opens a task: the contract, the requester's signature on it, and
 	// its owner's decision where the contract names the gate.
 	Proposed struct {
-		Manifest  jcs.Value     `json:"manifest" rule:"object"`             // payload: a TaskManifest without signatures
-		Signature signing.Block `json:"signature"`                          // context task-manifest/requester
-		Decision  *jcs.Value    `json:"decision"`                           // a signed gate-decision, or null
-		Standing  *StandingUse  `json:"standing,omitempty"`                 // the grant, where the decision is a standing one (G6)
-		Passes    []jcs.Value   `json:"passes,omitempty" rule:"items=1..5"` // signed delegation-passes, from the root down (P2)
+		Manifest  jcs.Value     `json:"manifest" rule:"object"`                  // payload: a TaskManifest without signatures
+		Signature signing.Block `json:"signature"`                               // context task-manifest/requester
+		Decision  *jcs.Value    `json:"decision"`                                // a signed gate-decision, or null
+		Standing  *StandingUse  `json:"standing,omitempty"`                      // the grant, where the decision is a standing one (G6)
+		Passes    []jcs.Value   `json:"passes,omitempty" rule:"items=1..5"`      // signed delegation-passes, from the root down (P2)
+		Group     GroupKind     `json:"group,omitempty" rule:"enum=race|quorum"` // others were asked for the same (P4)
 	}
 	// Accepted makes it a contract in force.
 	Accepted struct {
@@ -147,6 +148,14 @@ type (
 		Evidence []signing.Digest `json:"evidence" rule:"items=0..50"`
 		Enclosed []jcs.Value      `json:"enclosed" rule:"items=0..4"` // the documents that break a chain (H6)
 	}
+)
+
+// GroupKind says how the tasks of a group belong together (P4); "" is a task that stands alone.
+type GroupKind string
+
+const (
+	Race   GroupKind = "race"   // the first good delivery is taken
+	Quorum GroupKind = "quorum" // several owners must deliver the same
 )
 
 // Amendment changes what H10 lets it change; what is absent stays.

@@ -178,7 +178,7 @@ func bodies() []manifest.Fact {
 		manifest.Proposed{Manifest: payload, Signature: block, Decision: always, Standing: &manifest.StandingUse{Grant: standing(), Use: 2}},
 		manifest.Accepted{Signature: workers, Decision: always, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "none", Providers: []string{"p"},
 			Standing: &manifest.StandingUse{Grant: standing(), Use: 5}},
-		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes, Passes: []jcs.Value{signedWire(pass(), annAgent)}},
+		manifest.Proposed{Manifest: payload, Signature: block, Decision: yes, Group: manifest.Race, Passes: []jcs.Value{signedWire(pass(), annAgent)}},
 		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
 		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},
 		manifest.Granted{Tokens: []jcs.Value{canonical(`{"type":"sealbridge/capability-token","signature":{}}`)}},

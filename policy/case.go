@@ -52,6 +52,9 @@ type Case struct {
 	NamedFiles      []string // those of Files that a person named
 	Isolation       []string // levels that this gateway's runners enforce
 	ClaimedIsEnough bool     // the requester's draft said that a claimed isolation will do (X6)
+
+	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)
+	Group    *Group             // of a task of ours: what belongs to it
 }
 
 // Contact is what our owner calls the other side.

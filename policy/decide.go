@@ -24,6 +24,9 @@ func (p Policy) Decide(c Case) Decision {
 	if d.Outcome == Deny || !l.own {
 		return d
 	}
+	if bad := l.grouped(); bad != nil {
+		return *bad
+	}
 	r := p.rule(l)
 	if r.refused != nil {
 		return *r.refused

@@ -82,11 +82,12 @@ func (l *law) spend(k Consent) []Move {
 
 // usable leaves out the standing yeses that the owner's rules of today would not
 // take: made by a presence that does not count any more, by fewer people than
-// are asked now, for another agent, or for a gate that asks again each time.
+// are asked now, for another agent, for a gate that asks again each time, or for
+// one of several tasks (P4), which no grant names.
 func (p Policy) usable(c Case) []Consent {
 	a := p.Ask.Of(manifest.ContractGate)
 	return slices.DeleteFunc(slices.Clone(c.Consents), func(k Consent) bool {
-		return k.Lasts == manifest.LastsStanding && (k.Grant == nil || a.StepUp || a.Need > 1 || !slices.Contains(a.Kinds(), k.Presence) ||
+		return k.Lasts == manifest.LastsStanding && (k.Grant == nil || c.Together != "" || a.StepUp || a.Need > 1 || !slices.Contains(a.Kinds(), k.Presence) ||
 			k.Grant.Agent != c.Caller || !c.Contact.Confirmed || c.Contact.Owner != k.Grant.Contact)
 	})
 }

@@ -39,6 +39,9 @@ func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.T
 		}
 		x.Delivery = &full
 	}
+	if x.Together, err = t.asTold(row); err != nil {
+		return x, err
+	}
 	x.Last, x.Finished, err = t.lastWith(row.Peer, row.Role)
 	return x, err
 }

@@ -53,7 +53,7 @@ func init() { // the handlers refer to the table through the loop
 		jobList: (*Gateway).doList, jobKey: (*Gateway).doKey, jobHistory: (*Gateway).doHistory,
 		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobLine: inTurn((*turn).advance), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
 		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
-		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancelBreach), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop, jobForget: (*Gateway).doForget,
+		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancel), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop, jobForget: (*Gateway).doForget,
 	}
 }
 

@@ -64,7 +64,10 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 	switch r.Kind {
 	case manifest.KindProposed:
 		row.Dropped = word
-		return "dropped", t.putRow(*row)
+		if err := t.putRow(*row); err != nil {
+			return "", err
+		}
+		return "dropped", t.grouped(*row)
 	case manifest.KindAsked:
 		row.Change, row.Refused = nil, row.Task.InForce().Digest
 		if err := t.putRow(*row); err != nil {

@@ -170,6 +170,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.putRow(*row); err != nil {
 		return err
 	}
+	if err := t.grouped(*row); err != nil {
+		return err
+	}
 	return t.wants(*row)
 }
 
@@ -182,6 +185,7 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 		Contact:         policy.Contact{Name: contact.Name, Owner: row.Peer, Confirmed: contact.Confirmed, Blocked: contact.Blocked},
 		Files:           row.Files,
 		ClaimedIsEnough: row.Claimed,
+		Together:        row.Together,
 	}
 	if row.Named {
 		c.NamedFiles = row.Files
@@ -190,6 +194,9 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 		c.Isolation = []string{i.Level}
 	}
 	var err error
+	if c.Group, err = t.together(row); err != nil {
+		return c, err
+	}
 	if c.Consents, err = t.consents(row.Key.String(), fact, row.Peer); err != nil {
 		return c, err
 	}
@@ -350,7 +357,7 @@ func (t *turn) rowFor(v manifest.Verified, e *manifest.Event) (taskRow, error) {
 		return taskRow{}, spec.Refuse(spec.NotPermitted, "", "K2: the contact is not confirmed yet")
 	}
 	return taskRow{Key: manifest.TaskKey{Owner: v.Owner(), ID: e.TaskID}, Role: manifest.Worker, Peer: v.Owner(), Title: m.Task.Title,
-		At: t.now, Here: map[string]bool{}}, nil
+		Together: p.Group, At: t.now, Here: map[string]bool{}}, nil
 }
 
 // checkBlocks holds the worker's block over the same payload, where the event carries it (S7: binding needs both).

@@ -65,11 +65,11 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 		taskID, id = in.Bridged.Task, in.Bridged.Task.String()
 	}
 	err = g.turn(ctx, func(t *turn) error {
-		m, peer, err := t.contract(in, taskID, refs)
+		row, err := t.newRow(by, in, taskID, refs, files)
 		if err != nil {
 			return err
 		}
-		c, err := callOf(by, in, peer, refs)
+		c, err := callOf(by, in, row.Peer, refs)
 		if err != nil {
 			return err
 		}
@@ -79,20 +79,8 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			}
 			return err
 		}
-		payload, err := jcs.Encode(m)
-		if err != nil {
-			return err
-		}
-		if _, err := manifest.ReadManifest(payload); err != nil {
-			return err
-		}
-		if err := g.checkInput(m); err != nil {
-			return err
-		}
-		out = Proposed{Task: id, Digest: signing.DigestOf(payload.Bytes()).String(), Manifest: payload}
-		row := taskRow{Key: manifest.TaskKey{Owner: g.Owner, ID: taskID}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title,
-			Agent: by.Agent, Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
 		if in.DryRun {
+			out = Proposed{Task: id, Digest: signing.DigestOf(row.Proposal.Bytes()).String(), Manifest: row.Proposal}
 			return t.dry(row)
 		}
 		if in.Bridged != nil {
@@ -101,22 +89,51 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 				return err
 			}
 		}
-		fact, err := t.proposal(row)
-		if err != nil {
+		if out, err = t.sayProposal(&row); err != nil {
 			return err
-		}
-		said, err := t.say(&row, fact)
-		if err != nil {
-			return err
-		}
-		out.Sent = said.Outcome == policy.Allow
-		out.InLine = said.Outcome == policy.Hold && said.Ask == nil
-		if said.Ask != nil {
-			out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
 		}
 		return t.called(c, row.Key.String())
 	})
 	return out, err
+}
+
+// newRow is a task of ours as a draft makes it: nothing of it was said.
+func (t *turn) newRow(by Caller, in Proposal, id manifest.TaskID, refs []manifest.ArtifactRef, files []string) (row taskRow, err error) {
+	m, peer, err := t.contract(in, id, refs)
+	if err != nil {
+		return row, err
+	}
+	payload, err := jcs.Encode(m)
+	if err != nil {
+		return row, err
+	}
+	if _, err := manifest.ReadManifest(payload); err != nil {
+		return row, err
+	}
+	if err := t.g.checkInput(m); err != nil {
+		return row, err
+	}
+	return taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title, Agent: by.Agent,
+		Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}, nil
+}
+
+// sayProposal decides about a new task of ours: it is said, or its owner is asked.
+func (t *turn) sayProposal(row *taskRow) (out Proposed, err error) {
+	id, payload := row.Key.ID.String(), row.Proposal
+	fact, err := t.proposal(*row)
+	if err != nil {
+		return out, err
+	}
+	said, err := t.say(row, fact)
+	if err != nil {
+		return out, err
+	}
+	out = Proposed{Task: id, Digest: signing.DigestOf(payload.Bytes()).String(), Manifest: payload, Sent: said.Outcome == policy.Allow,
+		InLine: said.Outcome == policy.Hold && said.Ask == nil}
+	if said.Ask != nil {
+		out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
+	}
+	return out, nil
 }
 
 // dry says what would be decided, and keeps nothing.

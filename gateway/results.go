@@ -19,11 +19,17 @@ type Cancellation struct {
 
 // Cancel ends a task that we asked for; a second time it is a harmless repeat (B020).
 func (g *Gateway) Cancel(ctx context.Context, by Caller, in Cancellation) (out TaskView, err error) {
-	if in.Reason == "" {
-		in.Reason = "not needed any more"
-	}
+	in.Reason = orWhy(in.Reason, "not needed any more")
 	err = g.turn(ctx, func(t *turn) error {
 		row, err := t.find(by, in.Task)
+		if spec.ReasonOf(err) == spec.NotFound { // a group ends whole
+			if g, no := t.findGroup(by, in.Task); no == nil {
+				if row, err = t.endGroup(g, in.Reason); err == nil {
+					out, err = t.taskView(row, true)
+				}
+				return err
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -32,14 +38,9 @@ func (g *Gateway) Cancel(ctx context.Context, by Caller, in Cancellation) (out T
 		}
 		switch {
 		case row.Task.IsZero() && row.Dropped == "":
-			row.Dropped = "cancelled"
-			if err := t.withdraw(row.Key.String(), "the task was cancelled"); err != nil {
-				return err
+			if err = t.drop(&row, "the task was cancelled"); err == nil {
+				err = t.grouped(row)
 			}
-			if err := t.note(row.Key.String(), map[string]string{"dropped": row.Dropped}); err != nil { // whoever watches sees it
-				return err
-			}
-			err = t.putRow(row)
 		case !row.Task.IsZero() && row.Task.Outcome(t.now) == "":
 			_, err = t.say(&row, manifest.Cancelled{Reason: cut(in.Reason, 1000)})
 		}

@@ -11,6 +11,7 @@ import (
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -39,6 +40,8 @@ type TaskView struct {
 	Recovery       string             `json:"recovery,omitempty"`
 	Mine           bool               `json:"mine"` // whether this side acts next
 	Counter        *CounterView       `json:"counter,omitempty"`
+	Group          *GroupView         `json:"group,omitempty"`    // of a task of ours (P4)
+	Together       manifest.GroupKind `json:"together,omitempty"` // the requester says that others were asked for the same
 }
 
 // Balance is one meter.
@@ -156,23 +159,23 @@ func (g *Gateway) Task(ctx context.Context, by Caller, in Ref) (out TaskView, er
 }
 
 func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
-	v = TaskView{TaskID: row.Key.ID.String(), Role: row.Role, Title: manifest.Display(row.Title, 200), With: t.trust.Contacts[row.Peer].Name, Agent: row.Agent,
+	v = TaskView{TaskID: row.Key.ID.String(), Role: row.Role, Title: manifest.Display(row.Title, 200), With: t.trust.Contacts[row.Peer].Name, Agent: row.Agent, Together: row.Together,
 		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, Transfers: []TransferView{}, History: []Moment{}}
+	v.State, v.Outcome = row.standing(t.now)
 	if row.Task.IsZero() {
-		v.State, v.Outcome, v.NextActor, v.Mine = "drafted", row.Dropped, string(manifest.Requester), row.Dropped == ""
-		if row.Dropped != "" {
-			v.State, v.NextActor = "dropped", ""
+		if row.Dropped == "" {
+			v.NextActor, v.Mine = string(manifest.Requester), true
 		}
 		v.ManifestDigest = signing.DigestOf(row.Proposal.Bytes()).String()
 	} else {
-		v.State, v.Outcome, v.NextActor = string(row.Task.State()), row.Task.Outcome(t.now), string(row.Task.NextActor())
-		if v.Outcome != "" {
-			v.State = v.Outcome
-		}
+		v.NextActor = string(row.Task.NextActor())
 		v.Mine = v.NextActor == string(row.Role)
 		v.ManifestDigest, v.Deadline = row.Task.ManifestDigest().String(), row.Task.Deadline()
 		v.Changes = changesOf(row)
 		v.Chain = Chain{row.Task.Head(manifest.Requester), row.Task.Head(manifest.Worker), row.PeerHas}
+	}
+	if v.Group, err = t.groupView(row); err != nil {
+		return v, err
 	}
 	if v.Counter, err = counterView(row); err != nil {
 		return v, err
@@ -192,6 +195,29 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 		return v, err
 	}
 	return v, t.historyOf(row, &v)
+}
+
+// standing is where a task stands, and how it ended.
+func (r taskRow) standing(now time.Time) (state, outcome string) {
+	switch {
+	case r.Task.IsZero() && r.Dropped != "":
+		return "dropped", r.Dropped
+	case r.Task.IsZero():
+		return "drafted", ""
+	}
+	if outcome = r.Task.Outcome(now); outcome != "" {
+		return outcome, outcome
+	}
+	return string(r.Task.State()), ""
+}
+
+// contract is the original contract, said or not.
+func (r taskRow) contract() (m manifest.TaskManifest) {
+	if !r.Task.IsZero() {
+		return r.Task.Manifest()
+	}
+	_ = jcs.Decode(r.Proposal, &m) // one that cannot be read was never made
+	return m
 }
 
 func (t *turn) gatesOf(row taskRow, v *TaskView) error {

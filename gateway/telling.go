@@ -7,6 +7,7 @@ import (
 
 	"sealbridge/gateway/journal"
 	"sealbridge/manifest"
+	"sealbridge/policy"
 )
 
 const (
@@ -47,6 +48,16 @@ func (g *Gateway) doNotify(ctx context.Context, jb journal.Job) error {
 		offered, err := counters.All(t.Tx)
 		for _, c := range offered {
 			ids = append(ids, c.V)
+		}
+		if err != nil {
+			return err
+		}
+		differ, err := groups.Group(t.Tx, string(policy.GroupDisagreed))
+		for _, g := range differ {
+			ids = append(ids, g.Key)
+		}
+		if err != nil {
+			return err
 		}
 		if t.law.Waiting != nil {
 			ids = append(ids, "policy")

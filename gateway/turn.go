@@ -25,6 +25,7 @@ const (
 	recReceipt  = "receipt" // the relay's custody receipts
 	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
+	recGroup    = "group"   // tasks of ours that belong together (P4), and who ended them
 	recPolicy   = "policy"  // a policy that came in force, with the owner's yes where it permits more
 )
 
@@ -62,6 +63,10 @@ type taskRow struct {
 	Named    bool             `json:"named"`    // a person named them
 	Claimed  bool             `json:"claimed"`  // the draft said that a claimed isolation is enough
 	Chosen   []string         `json:"chosen"`   // what another system did not say and we chose (J6)
+
+	Together manifest.GroupKind `json:"together,omitempty"` // others are asked for the same (P4)
+	Group    string             `json:"group,omitempty"`    // of a task of ours: its group
+	Same     signing.Digest     `json:"same,omitzero"`      // what the newest good delivery is compared by
 
 	PeerHas       *manifest.Head     `json:"peerHas"`            // our newest event that the other side acknowledged
 	PeerHead      *manifest.Head     `json:"peerHead"`           // its own newest, as it said

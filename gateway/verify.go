@@ -9,6 +9,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/manifest/schema"
 	"sealbridge/manifest/task"
+	"sealbridge/policy"
 	"sealbridge/signing"
 	"sealbridge/spec"
 )
@@ -34,7 +35,7 @@ func (g *Gateway) doCheck(ctx context.Context, jb journal.Job) error {
 		if row.Report == nil || row.Report.Delivery != digest { // one report for one delivery, also after a stop
 			r := g.report(row, d, digest)
 			r.At = signing.TimeOf(t.now)
-			row.Report, row.Opened = &r, false
+			row.Report, row.Opened, row.Same = &r, false, policy.Sameness(d)
 			if err := t.putRow(row); err != nil {
 				return err
 			}
@@ -47,6 +48,9 @@ func (g *Gateway) doCheck(ctx context.Context, jb journal.Job) error {
 func (t *turn) judge(row *taskRow) error {
 	r := *row.Report
 	if r.Verdict == passed && row.Breach == "" {
+		if waits, err := t.waitsForGroup(*row); err != nil || waits {
+			return err
+		}
 		_, err := t.say(row, manifest.Completed{Delivery: r.Delivery, Report: r})
 		return ignoreGate(err)
 	}

@@ -78,7 +78,7 @@ func (t *turn) next(row taskRow) (kinds []string) {
 			return []string{jobRelease}
 		}
 	case row.Task.Ended():
-	case row.Breach != "" && row.Task.State() != task.Delivered:
+	case row.Breach != "" && row.Task.State() != task.Delivered, t.lost(row) != "":
 		return []string{jobCancel}
 	case row.Task.State() == task.Accepted:
 		return []string{jobUpload}
@@ -140,7 +140,7 @@ func (t *turn) proposal(row taskRow) (manifest.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Proposed{Manifest: payload, Signature: b}, nil
+	return manifest.Proposed{Manifest: payload, Signature: b, Group: row.Together}, nil
 }
 
 // acceptance says yes to a contract, with what this gateway can hold to (X6).

@@ -312,12 +312,20 @@ func (t *turn) timeOut(key string) error {
 	return err
 }
 
-// cancelBreach ends a task whose other side said what the contract does not allow.
-func (t *turn) cancelBreach(key string) error {
+// cancel ends a task whose other side said what the contract does not allow, or
+// whose group is decided (P4).
+func (t *turn) cancel(key string) error {
 	row, err := t.row(key)
-	if err != nil || row.Breach == "" || row.Task.Ended() {
+	if err != nil || row.Task.IsZero() || row.Task.Ended() {
 		return err
 	}
-	_, err = t.say(&row, manifest.Cancelled{Reason: "against rule " + row.Breach})
+	why := t.lost(row)
+	if row.Breach != "" {
+		why = "against rule " + row.Breach
+	}
+	if why == "" {
+		return nil
+	}
+	_, err = t.say(&row, manifest.Cancelled{Reason: why})
 	return err
 }

@@ -29,6 +29,7 @@ type Terms struct {
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
 	Chosen   []string               // what another system left open and this gateway chose (J6)
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
+	Together *Together              // others are asked for the same (P4); nil for a task that stands alone
 }
 
 // Left is what a rule's day still holds for a contact after this contract, of

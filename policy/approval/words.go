@@ -64,6 +64,7 @@ func (w *words) propose(c policy.Case) {
 	w.files("send", "to "+w.who)
 	w.line(Newly, "tell", "title, description and criteria, as below")
 	w.spend(w.who)
+	w.asked()
 	w.repeat()
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
 	if len(w.x.Chosen) > 0 {
@@ -89,6 +90,7 @@ func (w *words) accept(f manifest.Accepted) {
 	}
 	w.files("read", "from "+w.who)
 	w.spend("you")
+	w.others()
 	w.repeat()
 	if len(f.Providers) > 0 {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
@@ -265,6 +267,7 @@ func (w *words) deliver(f manifest.Completed) error {
 		w.line(mark, "check", manifest.Display(c.Kind+" "+c.Check, 120)+": "+c.Result, manifest.Display(c.Text, 300))
 	}
 	w.line(Yours, "you", "have looked at the result and the files")
+	w.decides()
 	w.line(Newly, "release", files(d.Artifacts, "and a JSON result"), artifactNames(d.Artifacts))
 	if u := w.x.Usage; u != nil {
 		w.line(Newly, "used", meters(u.Meters)+" of "+meters(w.m.Budget.Limits()))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"sort"
@@ -40,12 +39,13 @@ gates: [contract, effect, delivery]
 `
 
 func proposeCommand(a *app) *cobra.Command {
-	var to, goal, dir, title, counter, limit string
-	var inputs []string
+	var goal, dir, title, counter, limit string
+	var to, inputs []string
+	var more several
 	var dry, follow, template bool
 	c := &cobra.Command{
 		Use: "propose [FILE]", GroupID: "work", Short: "ask a contact's agent for work", Args: cobra.MaximumNArgs(1),
-		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run",
+		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run\n  sealbridge propose task.yaml --to ben --to cleo --to dan --quorum 2",
 		RunE: func(c *cobra.Command, args []string) error {
 			if template {
 				a.print("%s", draftTemplate)
@@ -60,7 +60,7 @@ func proposeCommand(a *app) *cobra.Command {
 			}
 			var send func(*local.Client) (gateway.Proposed, error)
 			if counter != "" {
-				if len(args)+len(inputs) > 0 || to != "" || goal != "" || title != "" {
+				if len(args)+len(inputs)+len(to) > 0 || more != (several{}) || goal != "" || title != "" {
 					return usage("--counter TASK takes its terms from the counter-proposal: no draft, no --to, -m, --title or --input")
 				}
 				send = func(cl *local.Client) (gateway.Proposed, error) { return a.takeUp(c.Context(), cl, counter, dry) }
@@ -69,11 +69,23 @@ func proposeCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if to == "" {
-					return usage("--to CONTACT")
+				kind, err := more.of(to)
+				if err != nil {
+					return err
+				}
+				if kind != "" {
+					h, cl, err := a.client()
+					if err != nil {
+						return err
+					}
+					var o *wait
+					if follow {
+						o = &wait{dir: dir, most: most}
+					}
+					return a.proposeSeveral(c.Context(), h, cl, gateway.Several{Draft: d, To: to, Kind: kind, Need: more.quorum, DryRun: dry}, o)
 				}
 				send = func(cl *local.Client) (gateway.Proposed, error) {
-					return local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to, DryRun: dry})
+					return local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to[0], DryRun: dry})
 				}
 			}
 			h, cl, err := a.client()
@@ -113,7 +125,7 @@ func proposeCommand(a *app) *cobra.Command {
 						return nil
 					}
 					err := a.decideHere(c.Context(), h, cl, ask)
-					if p := (*problem)(nil); errors.As(err, &p) && p.exit == exitNo && p.Error() == "" {
+					if quietNo(err) {
 						return nil // a no to a delivery can mean another try: the task says how it goes on
 					}
 					return err
@@ -123,7 +135,8 @@ func proposeCommand(a *app) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&to, "to", "", "the contact")
+	f.StringArrayVar(&to, "to", nil, "the contact; several with --race or --quorum")
+	more.flags(c)
 	f.StringVar(&counter, "counter", "", "take up the counter-proposal with which this task was declined")
 	f.StringVarP(&goal, "message", "m", "", "the goal, instead of a draft file")
 	f.StringVar(&title, "title", "", "a title; the goal's first line where absent")
@@ -186,11 +199,22 @@ func taskList(a *app) *cobra.Command {
 				a.print("no tasks yet: sealbridge propose --to CONTACT -m GOAL\n")
 			}
 			for _, t := range ts {
-				a.print("%s  %-10s %-9s with %-12s %s%s\n", short(t.TaskID), t.State, t.Role, t.With, t.Title, waits(t))
+				a.print("%s  %-10s %-9s with %-12s %s%s\n", short(t.TaskID), t.State, t.Role, t.With, t.Title, partOf(t)+waits(t))
 			}
 			return nil
 		})
 	}}
+}
+
+// partOf says that a task is one of several.
+func partOf(t gateway.TaskView) string {
+	switch {
+	case t.Group != nil:
+		return "   " + string(t.Group.Kind) + " " + short(t.Group.ID)
+	case t.Together != "":
+		return "   " + string(t.Together)
+	}
+	return ""
 }
 
 // waits names who acts next.
@@ -216,6 +240,10 @@ func (a *app) showTask(t gateway.TaskView) error {
 	a.print("%s\n%s   with %s   %s\n", t.Title, strings.ToUpper(t.State)+waits(t), t.With, t.TaskID)
 	if !t.Deadline.IsZero() {
 		a.print("due %s   manifest %s\n", inLocal(t.Deadline), t.ManifestDigest)
+	}
+	a.print("%s", groupText(t.Group))
+	if t.Together != "" && t.Group == nil {
+		a.print("  %s: %s says that others were asked for the same\n", t.Together, t.With)
 	}
 	for _, m := range t.History {
 		a.print("%s\n", moment(t, m))

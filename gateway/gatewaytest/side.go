@@ -7,8 +7,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,16 +69,36 @@ func Pair(t testing.TB, script string) (ann, ben *Side) {
 	t.Helper()
 	mem := relaytest.NewMemory()
 	ann, ben = start(t, mem, "Ann"), start(t, mem, "Ben")
-	path := filepath.Join(t.TempDir(), "agent.sh")
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ben.Rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", path}, ReadOnly: []string{filepath.Dir(path)}}
-	ben.Reload()
+	ben.runs(script)
 	ben.redeem(ann.invite())
 	ben.Confirm()
 	ann.Confirm()
 	return ann, ben
+}
+
+// Circle makes Ann and a contact for each name, confirmed on both sides, whose agent coder runs the script.
+func Circle(t testing.TB, scripts map[string]string) (ann *Side, by map[string]*Side) {
+	t.Helper()
+	mem := relaytest.NewMemory()
+	ann, by = start(t, mem, "Ann"), map[string]*Side{}
+	for _, name := range slices.Sorted(maps.Keys(scripts)) {
+		s := start(t, mem, name)
+		s.runs(scripts[name])
+		s.redeem(ann.invite())
+		s.Confirm()
+		ann.ConfirmNamed(name)
+		by[name] = s
+	}
+	return ann, by
+}
+
+// runs gives a side the agent coder.
+func (s *Side) runs(script string) {
+	s.t.Helper()
+	path := filepath.Join(s.t.TempDir(), "agent.sh")
+	must(s.t, os.WriteFile(path, []byte(script), 0o755))
+	s.Rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", path}, ReadOnly: []string{filepath.Dir(path)}}
+	s.Reload()
 }
 
 func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
@@ -182,17 +204,25 @@ func (s *Side) redeem(token string) {
 }
 
 // Confirm compares the six words of the only contact.
-func (s *Side) Confirm() {
+func (s *Side) Confirm() { s.t.Helper(); s.ConfirmNamed("") }
+
+// ConfirmNamed compares the six words of a contact; "" is the only one.
+func (s *Side) ConfirmNamed(name string) {
 	s.t.Helper()
-	var cs []gateway.ContactView
-	s.Until("a contact", func() (err error) {
-		cs, err = s.G.Contacts(context.Background(), gateway.Owner, gateway.None{})
-		if err == nil && len(cs) != 1 {
-			err = os.ErrNotExist
+	var c gateway.ContactView
+	s.Until("a contact "+name, func() error {
+		cs, err := s.G.Contacts(context.Background(), gateway.Owner, gateway.None{})
+		if err != nil {
+			return err
 		}
-		return err
+		i := slices.IndexFunc(cs, func(c gateway.ContactView) bool { return c.Name == name || name == "" && len(cs) == 1 })
+		if i < 0 {
+			return os.ErrNotExist
+		}
+		c = cs[i]
+		return nil
 	})
-	_, err := s.G.ChangeContact(context.Background(), gateway.Owner, gateway.ContactChange{Name: cs[0].Name, Do: "confirm", Words: cs[0].Words})
+	_, err := s.G.ChangeContact(context.Background(), gateway.Owner, gateway.ContactChange{Name: c.Name, Do: "confirm", Words: c.Words})
 	must(s.t, err)
 }
 
@@ -237,7 +267,39 @@ func (s *Side) Ask(gate manifest.Gate) (found gateway.AskView) {
 // Answer says yes or no at a gate, once the owner is asked.
 func (s *Side) Answer(gate manifest.Gate, verdict string) {
 	s.t.Helper()
-	d := approval.Decide(s.Ask(gate).Ask, verdict, "passphrase", s.Clock.Now())
+	s.decide(s.Ask(gate).Ask, verdict)
+}
+
+// Yes allows one ask, by its id.
+func (s *Side) Yes(ask string) {
+	s.t.Helper()
+	a, err := s.G.Ask(context.Background(), gateway.Owner, ask)
+	must(s.t, err)
+	s.decide(a.Ask, approval.Allow)
+}
+
+// OpenAsk waits until the owner is asked about a task at a gate: contract, delivery, …
+func (s *Side) OpenAsk(task, gate string) (ask string) {
+	s.t.Helper()
+	s.Until("asked about "+task, func() error {
+		v, err := s.G.Task(context.Background(), gateway.Owner, gateway.Ref{Task: task})
+		for _, g := range v.Gates {
+			if g.Gate == gate && g.State == string(approval.Waiting) {
+				ask = g.AskID
+				return nil
+			}
+		}
+		if err == nil {
+			err = os.ErrNotExist
+		}
+		return err
+	})
+	return ask
+}
+
+func (s *Side) decide(a approval.Ask, verdict string) {
+	s.t.Helper()
+	d := approval.Decide(a, verdict, "passphrase", s.Clock.Now())
 	v, err := manifest.Sign(&d, s.Owner(), s.Clock.Now())
 	must(s.t, err)
 	_, err = s.G.DecideGate(context.Background(), gateway.Owner, gateway.Answer{Decision: v.Wire().String()})

@@ -16,7 +16,7 @@ import (
 	"sealbridge/spec"
 )
 
-var requesterTools = []string{"cancel_task", "check_inbox", "delegate_task", "get_approval", "get_result", "get_task", "list_contacts", "list_tasks",
+var requesterTools = []string{"cancel_task", "check_inbox", "delegate_multi", "delegate_task", "get_approval", "get_result", "get_task", "list_contacts", "list_tasks",
 	"request_approval", "request_contact", "verify_evidence", "wait_for_mention"}
 
 func TestBothDoorsHaveTheToolsOfTheTable(t *testing.T) {

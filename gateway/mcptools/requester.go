@@ -16,7 +16,14 @@ import (
 // delegation is a draft (product's words, as a person writes them in YAML) with
 // the contact and what makes two calls one.
 type delegation struct {
-	To       string          `json:"to"`
+	To string `json:"to"`
+	work
+	ClientID string `json:"client_id"`
+	DryRun   bool   `json:"dry_run"`
+}
+
+// work is what is asked for, whoever does it.
+type work struct {
 	Title    string          `json:"title"`
 	Goal     string          `json:"goal"`
 	DoneWhen []string        `json:"done_when"`
@@ -39,9 +46,7 @@ type delegation struct {
 		ClaimedOK bool   `json:"claimed_ok"`
 		Files     string `json:"files"`
 	} `json:"sandbox"`
-	Gates    []string `json:"gates"`
-	ClientID string   `json:"client_id"`
-	DryRun   bool     `json:"dry_run"`
+	Gates []string `json:"gates"`
 }
 
 type inputFile struct {
@@ -49,8 +54,13 @@ type inputFile struct {
 	As   string `json:"as"`
 }
 
-var delegationShape = object(
+var delegationShape = object(append([]field{
 	must("to", some(64).says("the contact, by a name of list_contacts")),
+	maybe("client_id", some(64).says("your own id for this request: the same again is the same task, for ever")),
+	maybe("dry_run", flag.says("show the contract, ask nobody, send nothing")),
+}, workFields...)...)
+
+var workFields = []field{
 	must("goal", some(16_000).says("what is to be done, complete in itself: the other agent sees only this, the criteria and the input files")),
 	maybe("title", some(200).says("a line that your owner reads first; without it the first line of goal")),
 	maybe("done_when", list(20, some(1000)).says("criteria, one a line, that a delivery is judged by; begin one with \"optional: \" if it is")),
@@ -73,12 +83,10 @@ var delegationShape = object(
 		maybe("files", word("inputs", "workspace")),
 	)),
 	maybe("gates", list(5, word("contract", "effect", "budget", "delegation", "delivery")).says("where a person says yes; default contract, effect, delivery")),
-	maybe("client_id", some(64).says("your own id for this request: the same again is the same task, for ever")),
-	maybe("dry_run", flag.says("show the contract, ask nobody, send nothing")),
-)
+}
 
 // draft is the same thing as a person's draft; the gateway makes the contract from it.
-func (in delegation) draft() (d manifest.Draft, err error) {
+func (in work) draft() (d manifest.Draft, err error) {
 	d = manifest.Draft{Title: in.Title, Goal: in.Goal, PaidBy: in.PaidBy, Deadline: in.Deadline, Gates: in.Gates,
 		Verify:  manifest.DraftVerify{Retries: in.Retries},
 		Budget:  manifest.DraftBudget(in.Budget),
@@ -223,10 +231,11 @@ func (c caller) requesterTools(s *mcp.Server) {
 	add(c, s, tool{name: "delegate_task", title: "Ask a contact's agent for work", hints: changes(false, true, true), in: delegationShape, out: delegatedShape,
 		about: "Asks a contact's agent to do a task. Answers at once with task_id: your owner is asked first, then the contact's owner, and the work takes minutes to days. " +
 			"Go on with other work and call get_task later. The same call while your owner is being asked joins the first. Files outside may_send are refused before anybody is asked."}, c.delegate)
+	c.severalTools(s)
 	add(c, s, tool{name: "cancel_task", title: "Cancel a task", hints: changes(true, true, true),
 		in:    object(must("task_id", taskID), maybe("reason", some(1000).says("the other side is told this"))),
 		out:   object(must("task_id", text(80)), must("state", text(20)), must("next", nextShape)),
-		about: "Ends a task that you asked for. It is final; a second time changes nothing."}, c.cancel)
+		about: "Ends a task that you asked for, or with a group_id all tasks of that group. It is final; a second time changes nothing."}, c.cancel)
 	c.resultTools(s)
 	add(c, s, tool{name: "request_contact", title: "Ask your owner for a contact", hints: changes(false, true, false),
 		in:    object(must("who", some(100).says("the person or firm")), maybe("why", some(300))),

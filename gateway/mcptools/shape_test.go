@@ -17,7 +17,7 @@ func TestEveryShapeIsItsType(t *testing.T) {
 		shape shape
 		typ   any
 	}{
-		"delegation": {delegationShape, delegation{}}, "delegated": {delegatedShape, delegated{}}, "contacts": {contactsShape, contacts{}},
+		"delegation": {delegationShape, delegation{}}, "delegated": {delegatedShape, delegated{}}, "delegations": {delegationsShape, delegations{}}, "several": {severalShape, severalAnswer{}}, "contacts": {contactsShape, contacts{}},
 		"task": {taskShape, taskAnswer{}}, "result": {resultShape, resultAnswer{}}, "ask": {askShape, askAnswer{}}, "ask in": {askIn, askQuestion{}},
 		"evidence": {evidenceShape, evidenceAnswer{}}, "usage": {usageShape, usage{}}, "next": {nextShape, next{}}, "foreign": {foreignShape, foreign{}},
 		"prickle": {prickleOutline, prickleAnswer{}},
@@ -40,8 +40,10 @@ func same(t *testing.T, path string, s shape, typ reflect.Type) {
 		return
 	}
 	var have []string
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for _, f := range reflect.VisibleFields(typ) {
+		if f.Anonymous || len(f.Index) > 1 && !embedded(typ, f) {
+			continue
+		}
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		have = append(have, name)
 		p, ok := props[name].(shape)
@@ -60,6 +62,16 @@ func same(t *testing.T, path string, s shape, typ reflect.Type) {
 			t.Errorf("%s: the type has no %s", path, name)
 		}
 	}
+}
+
+// embedded says that a field is there without a name in between.
+func embedded(typ reflect.Type, f reflect.StructField) bool {
+	for i := range len(f.Index) - 1 {
+		if !typ.FieldByIndex(f.Index[:i+1]).Anonymous {
+			return false
+		}
+	}
+	return true
 }
 
 func TestAWaitIsWhatTheTransportAllows(t *testing.T) { // A4

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type Command struct {
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
 	Network   bool              // the owner lets this program use the host's network
 	Ports     []Port            // what else it reaches; refused where it would have no network of its own
+	Hosts     *Hosts            // the proxy to the hosts of its contract, at ProxyPort; for one run
 	WallClock time.Duration
 
 	// Overrun is asked for more time when WallClock is used up, while the program
@@ -61,8 +63,9 @@ type Command struct {
 
 	StdoutLimit, StderrLimit, FilesLimit, Memory int64 // bytes; 0: the default
 
-	holds machine // of a box of our own: what has to hold in it
-	find  bool    // or: what is to be found out
+	holds machine  // of a box of our own: what has to hold in it
+	find  bool     // or: what is to be found out
+	proxy []string // environment: where the proxy is
 }
 
 // Result is what came of a run. Timing out, being cancelled and writing too
@@ -192,6 +195,10 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	if err := c.check(); err != nil {
 		return res, err
 	}
+	if c.Hosts != nil {
+		c.proxy = c.Hosts.environment(len(c.Ports) > 0)
+		c.Ports = append(slices.Clone(c.Ports), Port{ProxyPort, c.Hosts.serve})
+	}
 	if err := checkPorts(c, isolate); err != nil {
 		return res, err
 	}
@@ -280,5 +287,6 @@ func environment(c Command, home, mark string) []string {
 	for name, value := range c.Env {
 		env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
 	}
+	env = append(env, c.proxy...)
 	return append(env, systemEnv()...)
 }

@@ -337,6 +337,7 @@ func callFixtures() []fixture {
 			UsesLeft: 19, At: later(0), Revocations: manifest.RevocationMark{Seq: 2, At: later(0)}}
 	}
 	done, filed, refused := result(manifest.CallDone), result(manifest.CallDone), result(manifest.CallRefused)
+	done.Defaults = canonical(`{"head":10}`)
 	done.Result = canonical(`{"content":[{"text":"7 rows","type":"text"}]}`)
 	filed.Artifact = &manifest.ArtifactRef{Name: "result.json", Digest: digestOf("big"), MediaType: "application/json", SizeBytes: 400000}
 	refused.Denial = &manifest.Denial{Reason: "capability-denied", Rule: "C3", Link: 2, Path: "/arguments/path", Limit: "pattern"}

@@ -42,15 +42,15 @@ func ParseResource(s string) (Resource, error) {
 		if segment == "*" && !more {
 			break
 		}
-		if !isSegment(segment) {
+		if !IsSegment(segment) {
 			return bad("segments of letters, digits and . _ ~ -, never . or ..")
 		}
 	}
 	return Resource{strings.Clone(s)}, nil
 }
 
-// isSegment says whether s is one segment of a resource.
-func isSegment(s string) bool {
+// IsSegment says whether s is one segment of a resource.
+func IsSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && strings.Trim(s, resourceChars) == ""
 }
 

@@ -66,7 +66,8 @@ type ToolResult struct {
 	Denial          *Denial        `json:"denial,omitempty"`               // exactly where refused
 	Result          jcs.Value      `json:"result,omitempty" rule:"object"` // what the tool answered: this, or an artifact
 	Artifact        *ArtifactRef   `json:"artifact,omitempty"`
-	UsesLeft        int64          `json:"usesLeft" rule:"num=0..10000"` // of the root, over all that it was handed on to
+	Defaults        jcs.Value      `json:"defaults,omitempty" rule:"object"` // arguments that the owner's tool table put in (C1a)
+	UsesLeft        int64          `json:"usesLeft" rule:"num=0..10000"`     // of the root, over all that it was handed on to
 	At              signing.Time   `json:"at"`
 	Revocations     RevocationMark `json:"revocations"`
 }

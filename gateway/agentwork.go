@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
 	"time"
 
 	"sealbridge/gateway/artifact"
@@ -49,7 +51,13 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 	m := row.Task.Manifest()
 	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
 	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
-	c = runner.Command{Argv: a.Command, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Network: a.Model == "own"}
+	c = runner.Command{Argv: a.Command, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Network: a.Model == modelOwn, Env: map[string]string{}}
+	maps.Copy(c.Env, a.Env)
+	if a.model() == modelDoor {
+		port, env := g.Models.Port(ModelRun{row.Key.String(), row.Runs})
+		c.Ports = append(c.Ports, port)
+		maps.Copy(c.Env, env)
+	}
 	for _, in := range m.IO.InputArtifacts {
 		if c.Inputs[in.Name], err = g.Files.Path(in.Digest); err != nil {
 			return c, err
@@ -90,6 +98,9 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 			word := string(spec.VerificationFailed)
 			if res.TimedOut {
 				word = string(spec.BudgetExhausted)
+			}
+			if spent := (spentError{}); errors.As(ran, &spent) { // X4f
+				word, why = string(spec.BudgetExhausted), string(spent.meter)
 			}
 			_, err := t.say(&row, manifest.Failed{Reason: word, Text: cut(why, 2000), Usage: t.usage(row)})
 			return err

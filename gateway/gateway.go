@@ -64,13 +64,17 @@ type Agent struct {
 	Session  bool // it comes by the agents' door and works in its owner's session: nothing is run here
 	Command  []string
 	ReadOnly []string
-	Model    string // own or none
+	Model    string // own, door or none; "" is none
+
+	Providers []string          // of the owner's, with door; none named: all
+	Env       map[string]string // what its program finds in its environment, beside what the box gives
 }
 
 // Rules are the owner's, read again when their files change. One decision uses one snapshot (G12).
 type Rules struct {
-	Policy policy.Policy
-	Agents map[string]Agent
+	Policy    policy.Policy
+	Agents    map[string]Agent
+	Providers map[string]Provider // of models, by the owner's names
 }
 
 // Config is all that a gateway is given.
@@ -86,6 +90,7 @@ type Config struct {
 	Reach       func(ctx context.Context, at manifest.RelayRef) (Away, error) // other relays, where contacts collect; nil: none
 	Files       *artifact.Store
 	Runner      Runner
+	Models      ModelDoor                   // nil: no agent calls a model by the door
 	Notifier    Notifier                    // nil: nobody is told
 	Rules       Rules                       // as the files say; a policy that permits more than the one in the journal waits (G12)
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name
@@ -100,10 +105,10 @@ type Gateway struct {
 
 	mu      sync.Mutex // guards rules, busy, runs, moves, stalls, counts
 	rules   Rules
-	busy    map[string]bool               // jobs under way, by kind and key
-	runs    map[string]context.CancelFunc // agent programs under way, by task
-	moves   map[string]context.CancelFunc // files under way, by kind and key of their job
-	stalls  map[string]string             // why the files of a task stand still
+	busy    map[string]bool                    // jobs under way, by kind and key
+	runs    map[string]context.CancelCauseFunc // agent programs under way, by task
+	moves   map[string]context.CancelFunc      // files under way, by kind and key of their job
+	stalls  map[string]string                  // why the files of a task stand still
 	counts  map[string]int64
 	started time.Time
 
@@ -124,7 +129,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Now, err = steadyFrom(ctx, c); err != nil {
 		return nil, err
 	}
-	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelFunc{}, moves: map[string]context.CancelFunc{}, stalls: map[string]string{}, counts: map[string]int64{},
+	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelCauseFunc{}, moves: map[string]context.CancelFunc{}, stalls: map[string]string{}, counts: map[string]int64{},
 		poke: make(chan struct{}, 1), keys: signing.NewKeys(), started: c.Now()}
 	return g, g.start(ctx)
 }

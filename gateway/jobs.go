@@ -202,6 +202,9 @@ func (g *Gateway) start(ctx context.Context) error {
 			if r.V.Task.IsZero() {
 				continue
 			}
+			if err := t.endUnknownCalls(r.V); err != nil {
+				return err
+			}
 			if err := t.owe(jobAck, r.Key, nil); err != nil { // for every open task at each start (R4)
 				return err
 			}

@@ -47,6 +47,7 @@ type side struct {
 	patience time.Duration    // of until; a minute where it is less
 	clock    func() time.Time // set before a restart; nil: the real one
 	run      gateway.Runner   // nil: programs of this machine
+	models   *boxModels       // set before a restart; nil: no door
 	reach    func(context.Context, manifest.RelayRef) (gateway.Away, error)
 }
 
@@ -108,11 +109,12 @@ func (s *side) start() {
 	if os.Getenv("SEALBRIDGE_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
-	s.g, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
+	s.g, err = gateway.New(ctx, gateway.Config{Models: s.models.door(), Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
 		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Notifier: s.teller, Rules: s.rules, Now: now, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.models.open(s.g, log)
 	done := make(chan struct{})
 	go func() { defer close(done); s.g.Run(ctx) }()
 	s.stop = func() {

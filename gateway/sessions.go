@@ -107,7 +107,7 @@ func (g *Gateway) StartWork(ctx context.Context, by Caller, in Ref) (AgentTask, 
 			}
 		}
 		row.Told = manifest.Meters{}
-		left, ok, err := t.reserveRun(&row, Agent{Session: true, Model: "own"})
+		left, ok, err := t.reserveRun(&row, Agent{Session: true, Model: row.accepted().Model})
 		if err != nil || !ok {
 			return row, err
 		}
@@ -148,6 +148,9 @@ func (g *Gateway) Checkpoint(ctx context.Context, by Caller, in Told) (AgentTask
 
 // told takes an agent's figures where they do not fall, and says whether they pass what was reserved.
 func (t *turn) told(row *taskRow, in Told) (over bool, err error) {
+	if row.accepted().Model != modelOwn { // its calls are counted one by one
+		return false, nil
+	}
 	row.Told.InputTokens = max(row.Told.InputTokens, in.InputTokens)
 	row.Told.OutputTokens = max(row.Told.OutputTokens, in.OutputTokens)
 	l, err := t.ledger(t.meterAccounts(row.Key))
@@ -258,7 +261,7 @@ func (g *Gateway) ReturnResult(ctx context.Context, by Caller, in Returned) (Age
 		if err := t.endSession(&row); err != nil {
 			return row, err
 		}
-		return row, t.deliver(&row, runner.Result{}, result{Output: in.Output, Evidence: in.Evidence}, refs, Agent{Session: true, Model: "own"})
+		return row, t.deliver(&row, runner.Result{}, result{Output: in.Output, Evidence: in.Evidence}, refs, Agent{Session: true, Model: row.accepted().Model})
 	})
 }
 

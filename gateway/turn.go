@@ -78,7 +78,8 @@ type taskRow struct {
 	Session       bool               `json:"session,omitempty"`  // the agent comes by itself: nothing is run
 	Told          manifest.Meters    `json:"told,omitzero"`      // tokens that it claims for the run under way
 	Runs          int64              `json:"runs"`
-	RunAt         time.Time          `json:"runAt"` // when the run under way began
+	Calls         int64              `json:"calls,omitempty"` // to models, by the door
+	RunAt         time.Time          `json:"runAt"`           // when the run under way began
 	Report        *manifest.Report   `json:"report"`
 	Opened        bool               `json:"opened"`   // a person opened the quarantined files (G14)
 	Released      bool               `json:"released"` // result handed over

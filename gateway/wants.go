@@ -153,11 +153,11 @@ func (t *turn) acceptance(row taskRow) (manifest.Fact, error) {
 	if !ok {
 		return nil, spec.Refuse(spec.PolicyDenied, "", "no agent works for others: sealbridge agent add")
 	}
-	a := manifest.Accepted{Signature: b, Isolation: t.isolationOf(agent), Model: "none", Providers: []string{}}
-	if agent.Model == "own" {
-		a.Model = "own"
+	a := manifest.Accepted{Signature: b, Isolation: t.isolationOf(agent), Model: agent.model(), Providers: t.rules.labelsOf(agent)}
+	if a.Model == modelDoor {
+		err = t.doorFor(agent)
 	}
-	return a, nil
+	return a, err
 }
 
 // isolationOf: an agent in its owner's session is in no box of ours (X6).

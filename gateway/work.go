@@ -88,9 +88,10 @@ func (t *turn) startWork(key string) error {
 // runHold names one run's reservation.
 func runHold(n int64) policy.HoldID { return policy.HoldID("run-" + itoa(n)) }
 
-// meters are the accounts of a task that a run reserves: wall clock always, tokens where the agent has a model of its own.
+// meters are the accounts of a task that a run reserves: wall clock always, tokens
+// where the agent has a model of its own. Calls by the door are reserved one by one.
 func runMeters(a Agent) []policy.Meter {
-	if a.Model == "own" {
+	if a.model() == modelOwn {
 		return []policy.Meter{policy.WallClockSeconds, policy.InputTokens, policy.OutputTokens}
 	}
 	return []policy.Meter{policy.WallClockSeconds}
@@ -113,8 +114,9 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 			return t.sessionOver(&row)
 		}
 		agent, ready = t.rules.Agents[row.Agent]
-		if !ready {
-			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone", Usage: t.usage(row)})
+		if !ready || agent.model() != row.accepted().Model {
+			ready = false
+			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone, or has another model than was accepted", Usage: t.usage(row)})
 			return errors.Join(err, t.Settle(jobRun, jb.Key))
 		}
 		left, ready, err = t.beginRun(&row, agent)
@@ -123,7 +125,7 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 	if err != nil || !ready {
 		return err
 	}
-	runCtx, cancel := context.WithCancel(ctx)
+	runCtx, cancel := context.WithCancelCause(ctx)
 	g.mu.Lock()
 	g.runs[jb.Key] = cancel
 	g.mu.Unlock()
@@ -131,7 +133,7 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		g.mu.Lock()
 		delete(g.runs, jb.Key)
 		g.mu.Unlock()
-		cancel()
+		cancel(nil)
 	}()
 	c, err := g.command(row, agent, left)
 	if asksForMore(row) {
@@ -144,6 +146,9 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 	defer func() { res.Close() }() // also of a run that failed
 	if ctx.Err() != nil {          // the gateway stops: the run is unknown and is charged at the next start
 		return ctx.Err()
+	}
+	if spent := (spentError{}); errors.As(context.Cause(runCtx), &spent) {
+		err = spent
 	}
 	return g.endRun(ctx, jb.Key, agent, res, err)
 }
@@ -173,6 +178,13 @@ func (t *turn) reserveRun(row *taskRow, a Agent) (left time.Duration, ok bool, e
 			left = time.Duration(free) * time.Second
 		}
 		ms = append(ms, policy.Move{Op: policy.Reserve, Account: acc, Hold: runHold(row.Runs + 1), Amount: free})
+	}
+	if a.model() == modelDoor { // each call reserves for itself; a run that could make none does not begin
+		for _, m := range []policy.Meter{policy.InputTokens, policy.OutputTokens} {
+			if l.Of(policy.MeterOf(row.Key, m)).Free() <= 0 {
+				return 0, false, errors.Join(t.exhausted(row, m), t.Settle(jobRun, row.Key.String()))
+			}
+		}
 	}
 	row.Runs, row.RunAt = row.Runs+1, t.now
 	if by := row.Task.Deadline().Sub(t.now); by < left {
@@ -228,7 +240,7 @@ func (t *turn) commitRun(row *taskRow, used manifest.Meters, unknown bool) error
 	if err != nil {
 		return err
 	}
-	var ms []policy.Move
+	ms := unknownCalls(l, row.Key) // a program that had its answers has ended its calls before
 	for _, m := range policy.Meters() {
 		acc := policy.MeterOf(row.Key, m)
 		held, ok := l.Of(acc).Holds[runHold(row.Runs)]
@@ -263,9 +275,9 @@ func (t *turn) usage(row taskRow) manifest.Usage {
 }
 
 // tokenSource says who saw the tokens of a task: our gateway where a box of ours
-// held the agent and no model of its own was within reach; else it is the agent's word.
+// held the agent and no model was within reach but by its door (X4h); else it is the agent's word.
 func (r taskRow) tokenSource() string {
-	if a := r.Task.Accepted(); a != nil && a.Isolation.Enforced == "gateway" && a.Model != "own" {
+	if a := r.accepted(); a.Isolation.Enforced == "gateway" && a.Model != modelOwn {
 		return "metered"
 	}
 	return "claimed"
@@ -277,7 +289,7 @@ func (g *Gateway) doStop(ctx context.Context, jb journal.Job) error {
 	cancel := g.runs[jb.Key]
 	g.mu.Unlock()
 	if cancel != nil {
-		cancel()
+		cancel(nil)
 		return spec.Refuse(spec.Unavailable, "", "the program is being ended")
 	}
 	return g.turn(ctx, func(t *turn) error {

@@ -14,7 +14,7 @@ var prose embed.FS
 
 // Files lists the files of the prose in the order in which they are read.
 func Files() []string {
-	return []string{"signing.md", "manifest.md", "lifecycle.md", "policy.md", "boxes.md", "capabilities.md", "delegation.md", "groups.md", "agents.md", "relay.md", "audit.md", "bridge.md", "errors.md"}
+	return []string{"signing.md", "manifest.md", "lifecycle.md", "policy.md", "boxes.md", "capabilities.md", "delegation.md", "groups.md", "agents.md", "models.md", "relay.md", "audit.md", "bridge.md", "errors.md"}
 }
 
 // File is the text of one of [Files].

@@ -32,7 +32,7 @@ func agentCommand(a *app) *cobra.Command {
 }
 
 func agentAdd(a *app) *cobra.Command {
-	var readOnly []string
+	var readOnly, providers []string
 	var model string
 	var asks asking
 	c := &cobra.Command{
@@ -66,7 +66,7 @@ func agentAdd(a *app) *cobra.Command {
 					return err
 				}
 			}
-			ag := home.Agent{Kind: home.KindExec, Command: args[1:], ReadOnly: readOnly, Model: model}
+			ag := home.Agent{Kind: home.KindExec, Command: args[1:], ReadOnly: readOnly, Model: model, Providers: providers}
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
@@ -79,7 +79,8 @@ func agentAdd(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
-	c.Flags().StringVar(&model, "model", "none", "none: no network; own: the program brings its own login and host (tokens are claimed)")
+	c.Flags().StringVar(&model, "model", "none", "none: no network; door: calls go through this gateway, which has the key and meters them; own: the program brings its own login and host (tokens are claimed)")
+	c.Flags().StringArrayVar(&providers, "provider", nil, "a name of `models` that it may use with --model door; without it all")
 	asks.flags(c)
 	return c
 }

@@ -58,7 +58,7 @@ func mcpCommand(a *app) *cobra.Command {
 }
 
 // agentsDoor opens the agents' socket and, where it is configured, HTTP on loopback.
-func (a *app) agentsDoor(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *gateway.Gateway, log *slog.Logger) error {
+func (a *app) agentsDoor(ctx context.Context, wg *sync.WaitGroup, h *home.Home, g *gateway.Gateway, models *modelDoor, log *slog.Logger) error {
 	door := mcptools.New(mcptools.Config{Gateway: g, Version: thisVersion(), Log: log, Identify: func(token string) (mcptools.Agent, bool) {
 		name, ag, ok := home.AgentOf(h.Dir, token)
 		tools := mcptools.Tools(ag.Tools)
@@ -85,7 +85,7 @@ func (a *app) agentsDoor(ctx context.Context, wg *sync.WaitGroup, h *home.Home, 
 		a.note("sealbridge: warning: port %d is taken, so agents come by the socket only; `mcp: {port: %d}` in config.yaml moves it", port, port+1)
 		return nil
 	}
-	s := &http.Server{Handler: door.Handler(), ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	s := &http.Server{Handler: agentsWeb(door.Handler(), models.door.Sessions()), ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stopped := context.AfterFunc(ctx, func() { s.Close() })
 	wg.Go(func() {
 		defer stopped()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -90,11 +91,13 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 		return err
 	}
 	defer away.Close()
-	g, err := gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
+	models := newModelDoor(h)
+	g, err := gateway.New(ctx, gateway.Config{Models: models, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
 		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err
 	}
+	models.open(g, log)
 	if h.Restored() {
 		if err := g.Recover(ctx, "this home was put back from a backup"); err != nil {
 			return err
@@ -103,10 +106,10 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 			return err
 		}
 	}
-	return a.serving(ctx, h, g, tell, log, port)
+	return a.serving(ctx, h, g, models, tell, log, port)
 }
 
-func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *notify.Teller, log *slog.Logger, port int) error {
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, tell *notify.Teller, log *slog.Logger, port int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
@@ -121,9 +124,9 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, tel
 			stop()
 		}
 	})
-	wg.Go(func() { watchRules(ctx, h, g, tell, log) })
+	wg.Go(func() { watchRules(ctx, h, g, models, tell, log) })
 	page := a.console(ctx, &wg, h, g, log, port)
-	if err := a.agentsDoor(ctx, &wg, h, g, log); err != nil {
+	if err := a.agentsDoor(ctx, &wg, h, g, models, log); err != nil {
 		stop()
 		wg.Wait()
 		return err
@@ -172,22 +175,30 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 	if err != nil {
 		return gateway.Rules{}, err
 	}
-	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}
+	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}, Providers: map[string]gateway.Provider{}}
+	for name, m := range h.Config.Models {
+		r.Providers[name] = gateway.Provider{Kind: m.Kind, Host: m.Host(), Models: m.Models}
+	}
 	for name, ag := range h.Config.Agents {
 		if ag.Kind == home.KindMCP { // it comes by the agents' door, with a token
 			if ag.Tools == "worker" || ag.Tools == "all" {
-				r.Agents[name] = gateway.Agent{Session: true, Model: "own"}
+				r.Agents[name] = gateway.Agent{Session: true, Model: cmp.Or(ag.Model, "own"), Providers: ag.Providers}
 			}
 			continue
 		}
-		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model}
+		for v := range ag.Env {
+			if err := runner.CheckEnv(v); err != nil {
+				return r, spec.At("/agents/"+name, err)
+			}
+		}
+		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model, Providers: ag.Providers, Env: ag.Env}
 	}
 	return r, nil
 }
 
 // watchRules reads policy and agents again when their files change. A file that
 // does not read leaves the rules in force as they are.
-func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *notify.Teller, log *slog.Logger) {
+func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, tell *notify.Teller, log *slog.Logger) {
 	stamp := func() string {
 		var b strings.Builder
 		for _, name := range []string{"config.yaml", "policy.yaml"} {
@@ -215,6 +226,7 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, tell *not
 					err = tell.Use(waysOf(fresh))
 				}
 				if err == nil {
+					models.use(fresh)
 					err = g.Reload(r)
 					log.Warn("rules read again", "policy", r.Policy.Digest().Short())
 				}

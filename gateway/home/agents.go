@@ -96,7 +96,7 @@ const (
 )
 
 // check holds one agent of config.yaml.
-func (a Agent) check(path string) error {
+func (a Agent) check(path string, models map[string]Model) error {
 	switch a.Kind {
 	case KindExec:
 		if len(a.Command) == 0 {
@@ -115,8 +115,20 @@ func (a Agent) check(path string) error {
 	default:
 		return spec.Refuse(spec.Malformed, path+"/kind", "exec or mcp")
 	}
-	if a.Model != "" && a.Model != "own" && a.Model != "none" {
-		return spec.Refuse(spec.Malformed, path+"/model", "own or none")
+	switch {
+	case a.Model != "" && a.Model != "own" && a.Model != "none" && a.Model != "door":
+		return spec.Refuse(spec.Malformed, path+"/model", "own, door or none")
+	case a.Kind == KindMCP && a.Model == "none", a.Kind == KindMCP && len(a.Env) > 0:
+		return spec.Refuse(spec.Malformed, path, "an agent of kind mcp runs in its owner's session: its model is own, or door")
+	case a.Model != "door" && len(a.Providers) > 0:
+		return spec.Refuse(spec.Malformed, path+"/providers", "only with model: door")
+	case a.Model == "door" && len(models) == 0:
+		return spec.Refuse(spec.Malformed, path+"/model", "models: names no provider yet: sealbridge model add")
+	}
+	for _, p := range a.Providers {
+		if _, there := models[p]; !there {
+			return spec.Refuse(spec.Malformed, path+"/providers", "a name of models")
+		}
 	}
 	return nil
 }

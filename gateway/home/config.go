@@ -29,6 +29,7 @@ type Config struct {
 	AlsoRelays []string         `yaml:"also_relays,omitempty"` // of contacts, where they have no public address (X2): address / identity
 	JoinTicket string           `yaml:"join_ticket,omitempty"` // from the relay's operator, where admission is by invitation
 	Agents     map[string]Agent `yaml:"agents,omitempty"`
+	Models     map[string]Model `yaml:"models,omitempty"` // providers of models, by the owner's names (X4a)
 	Notify     []Notify         `yaml:"notify,omitempty"`
 	Keep       Keep             `yaml:"keep,omitempty"`
 	Console    Console          `yaml:"console,omitempty"`
@@ -83,8 +84,11 @@ type Agent struct {
 	Kind     string   `yaml:"kind"` // exec or mcp
 	Command  []string `yaml:"command,omitempty"`
 	ReadOnly []string `yaml:"read_only,omitempty"` // further folders that the program needs to run
-	Model    string   `yaml:"model,omitempty"`     // own or none; none where absent
+	Model    string   `yaml:"model,omitempty"`     // own, door or none; of exec none, of mcp own where absent
 	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent
+
+	Providers []string          `yaml:"providers,omitempty"` // of models, with model: door; all where absent
+	Env       map[string]string `yaml:"env,omitempty"`       // of exec: what its program finds in its environment
 }
 
 // Notify is one way in which a person is told that something waits: a command or an address.
@@ -106,8 +110,13 @@ func readConfig(path string) (c Config, err error) {
 	if err := readYAML(path, &c); err != nil {
 		return c, err
 	}
+	for name, m := range c.Models {
+		if err := m.check("/models/" + name); err != nil {
+			return c, err
+		}
+	}
 	for name, a := range c.Agents {
-		if err := a.check("/agents/" + name); err != nil {
+		if err := a.check("/agents/"+name, c.Models); err != nil {
 			return c, err
 		}
 	}

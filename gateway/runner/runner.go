@@ -50,7 +50,7 @@ type Command struct {
 	Argv      []string          // program, absolute or a name found in PATH, and its arguments; no shell
 	Inputs    map[string]string // name of M3 in the folder in → path of the file that is copied there
 	Stdin     []byte            // the task
-	Env       map[string]string // names that begin with SEALBRIDGE_ only
+	Env       map[string]string // upper-case names; none that we give ourselves or that the system's loader reads
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
 	Network   bool              // the owner lets this program use the host's network
 	Ports     []Port            // what else it reaches; refused where it would have no network of its own
@@ -150,8 +150,8 @@ func (c *Command) check() error {
 		return spec.Refuse(spec.Malformed, "/wallClock", "more than 0")
 	}
 	for name := range c.Env {
-		if !strings.HasPrefix(name, "SEALBRIDGE_") || strings.ContainsAny(name, "=\x00") {
-			return spec.Refuse(spec.Malformed, "/env", "names that begin with SEALBRIDGE_")
+		if err := CheckEnv(name); err != nil {
+			return err
 		}
 	}
 	for _, path := range c.ReadOnly {
@@ -163,6 +163,20 @@ func (c *Command) check() error {
 		if *limit <= 0 {
 			*limit = by
 		}
+	}
+	return nil
+}
+
+// ours are the variables that a run gives by itself.
+var ours = strings.Fields("PATH HOME TMPDIR LANG SEALBRIDGE_RUN HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY")
+
+// CheckEnv says whether a program's environment may have a variable of this
+// name: A to Z, 0 to 9 and _, none that we give ourselves, none by which the
+// system's loader is told to load something else.
+func CheckEnv(name string) error {
+	plain := name != "" && len(name) <= 100 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (name[0] < '0' || name[0] > '9')
+	if !plain || slices.Contains(ours, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") {
+		return spec.Refuse(spec.Malformed, "/env", "X3: upper-case names, none that the box has by itself")
 	}
 	return nil
 }

@@ -1,0 +1,309 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"sealbridge/gateway"
+	"sealbridge/gateway/llmdoor"
+	"sealbridge/gateway/runner"
+	"sealbridge/manifest"
+	"sealbridge/policy/approval"
+)
+
+// init makes this test's own program an agent in a box: it calls a model as
+// often as it is told and says what came of it.
+func init() {
+	if os.Getenv("SEALBRIDGE_TEST_CALLS") == "" {
+		return
+	}
+	io.Copy(io.Discard, os.Stdin)
+	var at, times int
+	fmt.Sscanf(os.Getenv("SEALBRIDGE_TEST_CALLS"), "%d/%d", &at, &times) // at once, one after the other
+	var mu sync.Mutex
+	statuses := map[string]int{}
+	var all sync.WaitGroup
+	for range at {
+		all.Go(func() {
+			for range times {
+				status := ask()
+				mu.Lock()
+				statuses[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	out, _ := json.Marshal(map[string]any{"output": map[string]any{"lines": at * times, "statuses": statuses}, "evidence": []any{map[string]string{"criterion": "ac_1", "text": "counted"}}})
+	os.Stdout.Write(out)
+	os.Exit(0)
+}
+
+// ask is one call of the agent.
+func ask() string {
+	q, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", strings.NewReader(`{"model":"m-1","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		return err.Error()
+	}
+	q.Header.Set("X-Api-Key", os.Getenv("ANTHROPIC_API_KEY"))
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	io.Copy(io.Discard, res.Body)
+	return res.Status
+}
+
+// boxModels is the LLM door as a box sees it.
+type boxModels struct {
+	at   string // of the provider
+	llm  *llmdoor.Door
+	keep func(gateway.ModelRun)
+}
+
+func (m *boxModels) door() gateway.ModelDoor {
+	if m == nil {
+		return nil
+	}
+	return m
+}
+
+func (m *boxModels) open(g *gateway.Gateway, log *slog.Logger) {
+	if m != nil {
+		m.llm = llmdoor.New(llmdoor.Config{Gateway: g, Log: log, Upstream: func(string) (llmdoor.Upstream, bool) { return llmdoor.Upstream{URL: m.at}, true }})
+	}
+}
+
+func (m *boxModels) Port(run gateway.ModelRun) (runner.Port, map[string]string) {
+	if m.keep != nil {
+		m.keep(run)
+	}
+	token := llmdoor.NewToken()
+	return runner.Port{Number: 7812, Serve: func(ctx context.Context, b *runner.Box, conn net.Conn) {
+		llmdoor.ServeConn(ctx, conn, m.llm.Run(llmdoor.Guest{Run: run, Hold: b.Hold}, token))
+	}}, llmdoor.Environment("http://127.0.0.1:7812", token)
+}
+
+// model is a provider of the messages API whose every answer uses 100 tokens in
+// and as many out as it may, at most 10; meet sees each call before its answer.
+func model(t *testing.T, meet func(r *http.Request)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Max int64 `json:"max_tokens"`
+		}
+		json.NewDecoder(r.Body).Decode(&q)
+		if meet != nil {
+			meet(r)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":60,\"cache_read_input_tokens\":40,\"output_tokens\":1}}}\n\n")
+		fmt.Fprintf(w, "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":%d}}\n\ndata: {\"type\":\"message_stop\"}\n\n", min(q.Max, 10))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// modelPair is a pair in which Ben's agent calls a model by the door.
+func modelPair(t *testing.T, calls string, meet func(r *http.Request)) (ann, ben *side) {
+	t.Helper()
+	ann, ben = pair(t)
+	s := model(t, meet)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ben.models = &boxModels{at: s.URL}
+	ben.rules.Providers = map[string]gateway.Provider{"tests": {Kind: gateway.KindAnthropic, Host: strings.TrimPrefix(s.URL, "http://"), Models: []string{"m-*"}}}
+	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{self}, Model: "door", Env: map[string]string{"SEALBRIDGE_TEST_CALLS": calls}}
+	ben.restart()
+	return ann, ben
+}
+
+func budget(in, out int64, over string) func(*manifest.Draft) {
+	return func(d *manifest.Draft) {
+		d.Budget.InputTokens, d.Budget.OutputTokens, d.Budget.Over = fmt.Sprint(in), fmt.Sprint(out), over
+	}
+}
+
+func TestCallsByTheDoorAreMetered(t *testing.T) { // X4, X5, X6, B6
+	ann, ben := modelPair(t, "2/3", nil)
+	p := ann.proposeWith(budget(20_000, 1000, "stop"))
+	ann.allow(manifest.ContractGate)
+	ask := ben.ask(manifest.ContractGate)
+	reads := false
+	for _, l := range ask.Ask.Lines {
+		reads = reads || l.Word == "learn" && strings.Contains(l.Text, "tests (127.0.0.1:") && strings.Contains(l.Text, "reads")
+	}
+	if !reads || ask.Ask.Model != "door" {
+		t.Errorf("the card does not say who reads the inputs: %+v", ask.Ask.Lines)
+	}
+	ben.allow(manifest.ContractGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+	for name, want := range map[string]int64{"input_tokens": 600, "output_tokens": 60, "tool_calls": 0} {
+		if b := ben.state(p.Task).Budget[name]; b.Committed != want || b.Reserved != 0 {
+			t.Errorf("%s: %+v, want %d charged", name, b, want)
+		}
+	}
+	rep := ann.verifies(p.Task)
+	if f := rep.Facts; f.Model != "door" || f.Used.InputTokens != 600 || f.Used.OutputTokens != 60 || f.Used.Source.InputTokens != "metered" {
+		t.Errorf("%+v", f)
+	}
+	ben.verifies(p.Task)
+}
+
+func TestABudgetOfTokensEndsTheRun(t *testing.T) { // B2, B5, X4f
+	for name, c := range map[string]struct {
+		in, out int64
+		meter   string
+		used    int64
+	}{
+		"output": {100_000, 25, "output_tokens", 25}, // 10, 10, then as many as there are
+		"input":  {3000, 1000, "input_tokens", 1900}, // a request needs a little over 1,100 while it is under way
+	} {
+		t.Run(name, func(t *testing.T) {
+			ann, ben := modelPair(t, "1/100", nil)
+			p := ann.proposeWith(budget(c.in, c.out, "stop"))
+			ann.allow(manifest.ContractGate)
+			ben.allow(manifest.ContractGate)
+			ann.until("failed", func() bool { return ann.state(p.Task).Outcome == "failed" })
+			h := ann.state(p.Task).History
+			if last := h[len(h)-1]; !strings.HasPrefix(last.Text, "budget-exhausted") || !strings.Contains(last.Text, c.meter) {
+				t.Errorf("%+v", last)
+			}
+			if b := ben.state(p.Task).Budget[c.meter]; b.Committed != c.used || b.Reserved != 0 {
+				t.Errorf("%+v, want %d", b, c.used)
+			}
+			ann.verifies(p.Task)
+		})
+	}
+}
+
+func TestACallWaitsForBothOwners(t *testing.T) { // B5, X4f, H9
+	ann, ben := modelPair(t, "3/2", nil)
+	p := ann.proposeWith(budget(100_000, 35, "ask"))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ben.ask(manifest.BudgetGate)
+	if b := ben.state(p.Task).Budget["output_tokens"]; b.Limit != 35 || b.Committed+b.Reserved > 35 {
+		t.Errorf("while it waits: %+v", b)
+	}
+	ben.allow(manifest.BudgetGate)
+	ann.allow(manifest.BudgetGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	if b := ben.state(p.Task).Budget["output_tokens"]; b.Limit != 70 || b.Committed < 55 || b.Committed > 60 || b.Reserved != 0 {
+		t.Errorf("in the end: %+v", b)
+	}
+	ann.verifies(p.Task)
+	ben.verifies(p.Task)
+}
+
+func TestACallThatGetsNoMoreEndsTheTask(t *testing.T) { // B5, X4f
+	ann, ben := modelPair(t, "1/9", nil)
+	p := ann.proposeWith(budget(100_000, 15, "ask"))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	if _, err := ben.answer(ben.ask(manifest.BudgetGate), approval.Deny); err != nil {
+		t.Fatal(err)
+	}
+	ann.until("failed", func() bool { return ann.state(p.Task).Outcome == "failed" })
+	if b := ben.state(p.Task).Budget["output_tokens"]; b.Committed != 15 || b.Reserved != 0 {
+		t.Errorf("%+v", b)
+	}
+	ann.verifies(p.Task)
+}
+
+func TestACallWithoutAnEndIsChargedAtTheNextStart(t *testing.T) { // B1
+	came := make(chan struct{}, 10)
+	ann, ben := modelPair(t, "1/1", func(r *http.Request) {
+		came <- struct{}{}
+		<-r.Context().Done() // it never answers
+	})
+	p := ann.proposeWith(budget(100_000, 1000, "stop"))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	<-came
+	b := ben.state(p.Task).Budget
+	in, out := b["input_tokens"].Reserved, b["output_tokens"].Reserved
+	if in < 1024 || out != 100 {
+		t.Errorf("under way: %+v", b)
+	}
+	ben.restart()
+	b = ben.state(p.Task).Budget
+	if b["input_tokens"].Committed != in || b["output_tokens"].Committed != out {
+		t.Errorf("after a restart: %+v", b)
+	}
+	<-came // the work began anew
+	if _, err := ann.g.Cancel(context.Background(), gateway.Owner, gateway.Cancellation{Task: p.Task, Reason: "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	ben.until("stopped", func() bool { return ben.state(p.Task).Budget["output_tokens"].Committed == 2*out })
+	ann.verifies(p.Task)
+}
+
+// A call goes to no provider that accepted does not name, and to no model off the list.
+func TestACallIsForARunUnderWayAndWhatTheContractNames(t *testing.T) { // X4a, X4h
+	var run gateway.ModelRun
+	var mu sync.Mutex
+	hold := make(chan struct{})
+	ann, ben := modelPair(t, "1/1", func(*http.Request) { <-hold })
+	ben.models.keep = func(r gateway.ModelRun) { mu.Lock(); run = r; mu.Unlock() }
+	p := ann.proposeWith(budget(100_000, 1000, "stop"))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ben.until("calling", func() bool { return ben.state(p.Task).Budget["output_tokens"].Reserved > 0 })
+	mu.Lock()
+	good := gateway.ModelCall{Run: run, Kind: gateway.KindAnthropic, Model: "m-2", Input: 10, Output: 10, Least: 1}
+	mu.Unlock()
+	try := func(change func(*gateway.ModelCall)) error {
+		c := good
+		change(&c)
+		lease, err := ben.g.BeginModelCall(context.Background(), c)
+		if err == nil {
+			err = ben.g.EndModelCall(context.Background(), lease, gateway.ModelUse{Input: 1, Output: 1})
+		}
+		return err
+	}
+	if err := try(func(*gateway.ModelCall) {}); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*gateway.ModelCall){
+		"another model":     func(c *gateway.ModelCall) { c.Model = "x-1" },
+		"another kind":      func(c *gateway.ModelCall) { c.Kind = gateway.KindOpenAI },
+		"a run before":      func(c *gateway.ModelCall) { c.Run.Run-- },
+		"a task of nobody":  func(c *gateway.ModelCall) { c.Run.Task += "x" },
+		"less than nothing": func(c *gateway.ModelCall) { c.Input = -1 },
+		"beyond everything": func(c *gateway.ModelCall) { c.Input = 1<<53 + 1 },
+	} {
+		if err := try(change); err == nil {
+			t.Errorf("%s: let through", name)
+		}
+	}
+	ben.rules.Providers = map[string]gateway.Provider{"tests": {Kind: gateway.KindAnthropic, Host: "elsewhere.example.org", Models: []string{"m-*"}}}
+	if err := ben.g.Reload(ben.rules); err != nil {
+		t.Fatal(err)
+	}
+	if err := try(func(*gateway.ModelCall) {}); err == nil {
+		t.Error("a call to somebody whom the contract does not name")
+	}
+	close(hold)
+	ann.allow(manifest.DeliveryGate)
+	ben.until("completed", func() bool { return ben.state(p.Task).Outcome == "completed" })
+	if err := try(func(*gateway.ModelCall) {}); err == nil {
+		t.Error("a call of a run that has ended")
+	}
+}

@@ -99,6 +99,10 @@ func DecisionIn(f Fact) *jcs.Value {
 		return f.Decision
 	case Completed:
 		return f.Decision
+	case Progressed:
+		if f.Opens != nil {
+			return f.Opens.Decision
+		}
 	}
 	return nil
 }

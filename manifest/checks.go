@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,8 @@ func (e *Event) check() error {
 		return checkDecision(f.Decision)
 	case Completed:
 		return checkDecision(f.Decision)
+	case Progressed:
+		return f.Opens.check()
 	case Declined:
 		if f.Counter != nil && f.Counter.Kind() != '{' {
 			return refuse("/body/counter", "an object")
@@ -72,7 +75,40 @@ func (a Asked) check(e *Event) error {
 	return checkDecision(a.Decision)
 }
 
+func (o *Opens) check() error {
+	switch {
+	case o == nil:
+		return nil
+	case !IsHost(o.Host):
+		return refuse("/body/opens/host", "M4: a DNS name or an IP address, no port, no star")
+	case o.Decision != nil && !isSigned(*o.Decision, "gate-decision"):
+		return refuse("/body/opens/decision", "G1: a signed gate-decision")
+	}
+	return nil
+}
+
+func (a *Attestation) check() error {
+	if a == nil {
+		return nil
+	}
+	for i, r := range a.Reached {
+		at := "/body/delivery/attestation/reached/" + strconv.Itoa(i)
+		if !IsHost(r.Host) {
+			return refuse(at+"/host", "M4: a DNS name or an IP address, no port, no star")
+		}
+		for k, text := range r.Addresses {
+			if addr, err := netip.ParseAddr(text); err != nil || addr.String() != text || addr.Zone() != "" || addr.Is4In6() {
+				return refuse(at+"/addresses/"+strconv.Itoa(k), "X2: an address in its one spelling")
+			}
+		}
+	}
+	return nil
+}
+
 func (d Delivery) check() error {
+	if err := d.Attestation.check(); err != nil {
+		return err
+	}
 	if d.Receipt != nil && !isSigned(*d.Receipt, "usage-receipt") {
 		return refuse("/body/delivery/receipt", "V1: a signed usage-receipt")
 	}

@@ -95,6 +95,13 @@ type (
 		Checkpoint string `json:"checkpoint" rule:"len=0..2000"`
 		Usage      Usage  `json:"usage"`
 		Waiting    string `json:"waiting" rule:"enum=nobody|requester|worker"`
+		Opens      *Opens `json:"opens,omitempty"`
+	}
+	// Opens is a host that the worker's agent may reach from this event on, for
+	// this task (X1), with its owner's yes where that is required (G11).
+	Opens struct {
+		Host     string     `json:"host" rule:"len=1..253"` // as the contract spells it (M4)
+		Decision *jcs.Value `json:"decision"`
 	}
 	Delegated struct {
 		Child    signing.Digest `json:"child"`    // digest of the child manifest
@@ -204,6 +211,18 @@ type Attestation struct {
 	Image            *signing.Digest `json:"image"` // of the program, module or image that ran, or null
 	Exit             int64           `json:"exit"`
 	WallClockSeconds int64           `json:"wallClockSeconds" rule:"num=0..604800"`
+	Reached          []Reached       `json:"reached,omitempty" rule:"items=1..500"`
+}
+
+// Reached is what the agent had to do with one host and port, all runs of the
+// task together. What was said inside the connections is not in it.
+type Reached struct {
+	Host        string   `json:"host" rule:"len=1..253"` // as the contract spells it
+	Port        int64    `json:"port" rule:"num=1..65535"`
+	Addresses   []string `json:"addresses" rule:"items=1..8,unique,each.len=2..39"` // that were connected to; the first eight
+	Connections int64    `json:"connections" rule:"num=1..9007199254740991"`
+	Sent        int64    `json:"sent" rule:"num=0..9007199254740991"`     // bytes, to the host
+	Received    int64    `json:"received" rule:"num=0..9007199254740991"` // and from it
 }
 
 // Report is what the requester's gateway found when it checked a delivery (V2).

@@ -160,14 +160,15 @@ func (p SandboxPolicy) checkHosts() error {
 		return refuse("/allowedHosts", "M4: exactly with allowlist_only")
 	}
 	for i, h := range p.AllowedHosts {
-		if !hostName(h) {
+		if !IsHost(h) {
 			return refuse("/allowedHosts/"+strconv.Itoa(i), "M4: a DNS name or an IP address, no port, no star")
 		}
 	}
 	return nil
 }
 
-func hostName(h string) bool {
+// IsHost says whether a text names one host as M4 spells it.
+func IsHost(h string) bool {
 	if a, err := netip.ParseAddr(h); err == nil {
 		return a.Zone() == "" && a.String() == h
 	}
@@ -177,7 +178,9 @@ func hostName(h string) bool {
 			return false
 		}
 	}
-	return strings.Trim(h, "0123456789.") != "" // a number in another spelling is no name
+	last := h[strings.LastIndexByte(h, '.')+1:]
+	_, hex := strings.CutPrefix(last, "0x")
+	return !hex && strings.Trim(last, "0123456789") != "" // a number in another spelling is no name: 0x7f.1, 127.1
 }
 
 func (m *TaskManifest) checkSchemas() error {

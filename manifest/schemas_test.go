@@ -59,6 +59,7 @@ var beyond = []string{
 	"S6", "S8", // who signed, and that digests fit what they stand beside
 	"H1", "H:", "H10", "H11", // of the chains
 	"G1", "G6", "G10", "B7", "V1", // presence, usage, parts signed by others
+	"X2",                         // the spelling of an address
 	"C1", "C2", "C3", "C4", "C5", // of a capability: what stands beside what
 	"P1", "P2", // of a chain of delegation
 	"a schema of",            // M5: the size of one

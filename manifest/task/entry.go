@@ -29,6 +29,7 @@ type entry struct {
 	Decision  signing.Digest      `json:"decision,omitzero"` // of the gate-decision that came with it
 	Reason    string              `json:"reason,omitempty"`  // declined, failed, cancelled: in the author's words
 	Accepted  *Terms              `json:"accepted,omitempty"`
+	Opens     string              `json:"opens,omitempty"`    // progressed: a host
 	Enclosed  []signing.Digest    `json:"enclosed,omitempty"` // disputed: the events that break the other chain
 }
 
@@ -86,6 +87,9 @@ func (n *entry) read(f manifest.Fact) {
 		n.Reason = b.Reason
 	case manifest.Progressed:
 		n.Usage = &b.Usage
+		if b.Opens != nil {
+			n.Opens, n.Decision = b.Opens.Host, digestOfValue(b.Opens.Decision)
+		}
 	case manifest.Delegated:
 		n.Of, n.Doc, n.Reserved, n.Decision = b.Answer, b.Child, &b.Reserved, digestOfValue(b.Decision)
 	case manifest.Asked:

@@ -78,6 +78,13 @@ type Child struct {
 	Decision signing.Digest // of the worker's owner, or zero
 }
 
+// Opened is a host that the worker's agent may reach (X1).
+type Opened struct {
+	Host     string
+	Seq      int64
+	Decision signing.Digest // of the worker's owner, or zero
+}
+
 // Dispute is one disputed event (H12).
 type Dispute struct {
 	By    manifest.Role
@@ -102,6 +109,7 @@ type fold struct {
 	Asks       []Ask      // in the order of side, then seq
 	Deliveries []Delivery
 	Children   []Child
+	Opened     []Opened  // in order
 	Disputes   []Dispute // in the order of side, then seq
 	Ends       [2]*Ending
 	Usage      *manifest.Usage // the worker's newest word
@@ -176,6 +184,10 @@ func (f fold) apply(r row, by manifest.Role, n entry, original signing.Digest) f
 		f.StartedAt = n.Seq
 	case manifest.KindGranted:
 		f.Granted++
+	case manifest.KindProgressed:
+		if n.Opens != "" {
+			f.Opened = append(kept(f.Opened), Opened{n.Opens, n.Seq, n.Decision})
+		}
 	case manifest.KindDelegated:
 		f.Children = append(kept(f.Children), Child{n.Doc, *n.Reserved, n.Seq, n.Decision})
 	case manifest.KindAsked:

@@ -120,3 +120,13 @@ func (v View) Accepted() *Terms {
 	}
 	return v.v.f.Accepted
 }
+
+// Opened says whether the worker's agent may reach a host, for the author (X1).
+func (v View) Opened(host string) bool {
+	for _, o := range v.v.f.Opened {
+		if o.Host == host && !v.v.unseen(manifest.Worker, o.Seq) {
+			return true
+		}
+	}
+	return false
+}

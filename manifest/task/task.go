@@ -168,6 +168,9 @@ func (t Task) Deliveries() []Delivery { return kept(t.f.Deliveries) }
 // Children are the delegated children, in order.
 func (t Task) Children() []Child { return kept(t.f.Children) }
 
+// Opened are the hosts that the worker's agent may reach, in order (X1).
+func (t Task) Opened() []Opened { return kept(t.f.Opened) }
+
 // Disputes are both sides' disputed events, the requester's first.
 func (t Task) Disputes() []Dispute { return kept(t.f.Disputes) }
 

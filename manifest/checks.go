@@ -47,6 +47,9 @@ func (e *Event) check() error {
 			return refuse("/body/counter", "an object")
 		}
 	case Granted:
+		if err := checkParts("/body/above", f.Above, "capability-token"); err != nil {
+			return err
+		}
 		return checkParts("/body/tokens", f.Tokens, "capability-token")
 	case Disputed:
 		return checkParts("/body/enclosed", f.Enclosed, "event")

@@ -87,8 +87,10 @@ type (
 		Text    string     `json:"text,omitempty" rule:"len=1..1000"`
 		Counter *jcs.Value `json:"counter,omitempty"` // a manifest payload that the worker would accept (G7)
 	}
+	// Granted hands over tokens, and those that stand above them where they are no roots (C2).
 	Granted struct {
 		Tokens []jcs.Value `json:"tokens" rule:"items=1..50"`
+		Above  []jcs.Value `json:"above,omitempty" rule:"items=1..50"` // each once
 	}
 	Started    struct{}
 	Progressed struct {

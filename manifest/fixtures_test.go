@@ -182,6 +182,7 @@ func bodies() []manifest.Fact {
 		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
 		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},
 		manifest.Granted{Tokens: []jcs.Value{canonical(`{"type":"sealbridge/capability-token","signature":{}}`)}},
+		manifest.Granted{Tokens: []jcs.Value{toolCall().Links[0]}, Above: []jcs.Value{signedWire(grantedToken(), annAgent)}},
 		manifest.Started{},
 		manifest.Progressed{Checkpoint: "half", Usage: usage(), Waiting: "nobody"},
 		manifest.Progressed{Usage: usage(), Waiting: "nobody", Opens: &manifest.Opens{Host: "api.example.org", Decision: yes}},

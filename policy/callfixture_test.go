@@ -120,6 +120,7 @@ func callScene(t *testing.T, links int, gates ...manifest.Gate) CallCase {
 	s.working()
 	depth := int64(5)
 	signed := signChain(t, links, rootToken(s.m, s.task.ManifestDigest(), depth), nil)
+	s.say(manifest.Requester, manifest.Granted{Tokens: []jcs.Value{signed[0].Wire()}})
 	c := CallCase{Chain: must(NewChain(signed...)), Self: ann.agent.DID(), Task: s.task, Table: table(), Children: map[signing.Digest]signing.DID{},
 		Trust: trustOf(links), Heard: map[signing.DID]time.Time{}, At: t0, Contact: Contact{Name: "ben", Owner: ben.owner.DID(), Confirmed: true}}
 	for n := 1; n <= links; n++ {

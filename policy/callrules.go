@@ -61,6 +61,8 @@ func (k *calling) contract() *LinkError {
 		return no(spec.CapabilityDenied, "/manifestDigest", "a task of which we are the requester")
 	case k.Task.Agent(manifest.Worker) != k.root.Audience:
 		return no(spec.CapabilityDenied, "/audience", "the worker of the task")
+	case !slices.Contains(k.Task.Granted(), k.Chain.Link(1).Digest()):
+		return no(spec.CapabilityDenied, "", "a token that was granted")
 	case len(k.Task.Endings()) > 0 || k.Task.Broken() || !slices.Contains(underWay, k.Task.State()):
 		return no(spec.CapabilityDenied, "/taskId", "a contract in force")
 	case !k.At.Before(k.Task.Deadline()):

@@ -112,6 +112,9 @@ func (l *law) judge() *Decision {
 			}
 		}
 	case manifest.Granted:
+		if d := l.judgeGranted(f); d != nil {
+			return d
+		}
 		return denied("C2", spec.CapabilityDenied, "/body/tokens", "this version grants no tools across owners")
 	case manifest.Delegated:
 		return l.judgeDelegated(f)
@@ -176,6 +179,9 @@ func isolates(have, want string) bool {
 
 // unsupported refuses what this version cannot hold the other side to: it fails closed.
 func unsupported(m manifest.TaskManifest) *Decision {
+	if d := grantable(m); d != nil {
+		return d
+	}
 	s := m.SandboxPolicy
 	switch {
 	case len(m.Permissions.GrantedCapabilities) > 0:

@@ -22,8 +22,9 @@ type entry struct {
 	Yes       bool                `json:"yes,omitempty"`      // answered: yes; rejected: again
 	Revision  int64               `json:"revision,omitempty"` // delivered
 	Amendment *manifest.Amendment `json:"amendment,omitempty"`
-	Change    signing.Digest      `json:"change,omitzero"` // asked: digest of the amendment
-	Part      *manifest.Child     `json:"part,omitempty"`  // asked: the child, whose digest is Doc
+	Change    signing.Digest      `json:"change,omitzero"`  // asked: digest of the amendment
+	Part      *manifest.Child     `json:"part,omitempty"`   // asked: the child, whose digest is Doc
+	Tokens    []signing.Digest    `json:"tokens,omitempty"` // granted
 	Reserved  *manifest.Meters    `json:"reserved,omitempty"`
 	Usage     *manifest.Usage     `json:"usage,omitempty"`
 	Decision  signing.Digest      `json:"decision,omitzero"` // of the gate-decision that came with it
@@ -85,6 +86,10 @@ func (n *entry) read(f manifest.Fact) {
 		n.Accepted = &Terms{n.At, b.Isolation, b.Model, kept(b.Providers)}
 	case manifest.Declined:
 		n.Reason = b.Reason
+	case manifest.Granted:
+		for _, t := range b.Tokens {
+			n.Tokens = append(n.Tokens, signing.DigestOf(t.Bytes()))
+		}
 	case manifest.Progressed:
 		n.Usage = &b.Usage
 		if b.Opens != nil {

@@ -112,8 +112,8 @@ type fold struct {
 	Opened     []Opened  // in order
 	Disputes   []Dispute // in the order of side, then seq
 	Ends       [2]*Ending
-	Usage      *manifest.Usage // the worker's newest word
-	Granted    int64           // granted events
+	Usage      *manifest.Usage  // the worker's newest word
+	Granted    []signing.Digest // tokens, in order
 }
 
 func side(r manifest.Role) int {
@@ -183,7 +183,7 @@ func (f fold) apply(r row, by manifest.Role, n entry, original signing.Digest) f
 	case manifest.KindStarted:
 		f.StartedAt = n.Seq
 	case manifest.KindGranted:
-		f.Granted++
+		f.Granted = append(kept(f.Granted), n.Tokens...)
 	case manifest.KindProgressed:
 		if n.Opens != "" {
 			f.Opened = append(kept(f.Opened), Opened{n.Opens, n.Seq, n.Decision})

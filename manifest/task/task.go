@@ -171,6 +171,9 @@ func (t Task) Children() []Child { return kept(t.f.Children) }
 // Opened are the hosts that the worker's agent may reach, in order (X1).
 func (t Task) Opened() []Opened { return kept(t.f.Opened) }
 
+// Granted are the digests of the tokens that the requester handed over, in order (C2).
+func (t Task) Granted() []signing.Digest { return kept(t.f.Granted) }
+
 // Disputes are both sides' disputed events, the requester's first.
 func (t Task) Disputes() []Dispute { return kept(t.f.Disputes) }
 

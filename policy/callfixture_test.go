@@ -111,7 +111,7 @@ func table() ToolTable {
 }
 
 // calling is a call under a chain of so many links, as Ann's gateway would judge it.
-func callScene(t *testing.T, links int, gates ...manifest.Gate) CallCase {
+func callScene(t testing.TB, links int, gates ...manifest.Gate) CallCase {
 	t.Helper()
 	s := newScene(t, func(m *manifest.TaskManifest) {
 		m.Permissions.GrantedCapabilities, m.Permissions.MaxDelegationDepth = []manifest.Grant{grant()}, 5

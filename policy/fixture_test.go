@@ -56,14 +56,14 @@ func contract(mend func(*manifest.TaskManifest)) manifest.TaskManifest {
 
 // scene is one task as both sides hold it; everything said has arrived.
 type scene struct {
-	t     *testing.T
+	t     testing.TB
 	m     manifest.TaskManifest
 	block [2]signing.Block
 	raw   jcs.Value
 	task  task.Task
 }
 
-func newScene(t *testing.T, mend func(*manifest.TaskManifest)) *scene {
+func newScene(t testing.TB, mend func(*manifest.TaskManifest)) *scene {
 	t.Helper()
 	s := &scene{t: t, m: contract(mend)}
 	var err error

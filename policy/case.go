@@ -74,6 +74,8 @@ type Decision struct {
 	Reason  spec.Reason
 	Path    string // JSON pointer into the event's body or manifest
 	Limit   string
+	Have    string   // of a denial: the value that was compared; "" where none was
+	Most    string   // and the one that it was held against
 	Gate    *Gate    // of a Hold
 	Consent *Consent // of an Allow that needed one: its decision belongs into the event
 	Moves   []Move   // of an Allow

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
@@ -82,6 +83,21 @@ func denied(rule string, r spec.Reason, path, limit string) *Decision {
 	return &d
 }
 
+// values names what a denial compared.
+func (d *Decision) values(have, most string) *Decision {
+	d.Have, d.Most = have, most
+	return d
+}
+
+// figures are the four meters on one line.
+func figures(m manifest.Meters) string {
+	out := make([]string, 0, 4)
+	for _, x := range Meters() {
+		out = append(out, string(x)+" "+count(x.Of(m)))
+	}
+	return strings.Join(out, ", ")
+}
+
 func specError(err error) (e *spec.Error) {
 	if !errors.As(err, &e) {
 		return &spec.Error{Reason: spec.Internal}
@@ -145,10 +161,10 @@ func (l *law) judgeAccepted(f manifest.Accepted) *Decision {
 		return d
 	}
 	if !l.isolates(f.Isolation.Level) {
-		return denied("P1", spec.UnsupportedIsolation, "/body/isolation/level", "at least "+l.m.SandboxPolicy.IsolationLevel)
+		return denied("P1", spec.UnsupportedIsolation, "/body/isolation/level", "at least "+l.m.SandboxPolicy.IsolationLevel).values(f.Isolation.Level, l.m.SandboxPolicy.IsolationLevel)
 	}
 	if l.Role == manifest.Requester && f.Isolation.Enforced != enforcedByGateway && !l.ClaimedIsEnough {
-		return denied("X6", spec.UnsupportedIsolation, "/body/isolation/enforced", "gateway")
+		return denied("X6", spec.UnsupportedIsolation, "/body/isolation/enforced", "gateway").values(f.Isolation.Enforced, enforcedByGateway)
 	}
 	return nil
 }
@@ -228,7 +244,7 @@ func (l *law) judgeAnswered(f manifest.Answered) *Decision {
 func (l *law) judgeDelivered(f manifest.Delivered) *Decision {
 	v, d := l.m.Verification, f.Delivery
 	if !fits(f.Usage.Meters, l.contract.Limits) {
-		return denied("B2", spec.BudgetExhausted, "/body/usage", "")
+		return denied("B2", spec.BudgetExhausted, "/body/usage", "").values(figures(f.Usage.Meters), figures(l.contract.Limits))
 	}
 	if d.Receipt == nil && v.RequireUsageReceipt {
 		return denied("B7", spec.VerificationFailed, "/body/delivery/receipt", "required")

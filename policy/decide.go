@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
@@ -62,6 +63,8 @@ type ruling struct {
 	refused       *Decision
 	gate          *Gate // where the law asks for none
 	moves         []Move
+
+	have, most string // what a refusal compared
 }
 
 func (r *ruling) refuse(reason spec.Reason, path, limit string) ruling {
@@ -70,9 +73,13 @@ func (r *ruling) refuse(reason spec.Reason, path, limit string) ruling {
 	if r.section == "" {
 		d.Index = -1
 	}
+	d.Have, d.Most = r.have, r.most
 	r.refused = &d
 	return *r
 }
+
+// compared names the two values of the refusal that follows.
+func (r *ruling) compared(have, most string) { r.have, r.most = have, most }
 
 // rule finds the rule for what our own side would say. What ends or refuses
 // work needs none: nobody is held in a task by a policy.
@@ -120,12 +127,14 @@ func (p Policy) outgoing(l *law) (r ruling) {
 		}
 		for k, file := range l.Files {
 			if !slices.Contains(l.NamedFiles, file) && !maySend(o.MaySend, file) {
+				r.compared(file, strings.Join(o.MaySend, " "))
 				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/inputs/%d", k), "may_send")
 			}
 		}
 		for k, check := range l.m.Verification.Checks {
 			if check.Kind == "deterministic_command" && !slices.Contains(p.Checks, check.Target) {
 				r.name, r.section = "M6", "checks"
+				r.compared(check.Target, strings.Join(p.Checks, "; "))
 				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/verification/checks/%d/target", k), "a command in checks")
 			}
 		}
@@ -147,8 +156,10 @@ func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
 		case in.Then != ThenAsk:
 			return r.refuse(spec.PolicyDenied, "", "")
 		case in.Agent != "" && in.Agent != l.Caller:
+			r.compared(l.Caller, in.Agent)
 			return r.refuse(spec.PolicyDenied, "", "agent")
 		case f.Isolation.Enforced == enforcedByGateway && !slices.Contains(l.Isolation, f.Isolation.Level):
+			r.compared(f.Isolation.Level, strings.Join(l.Isolation, " "))
 			return r.refuse(spec.UnsupportedIsolation, "/body/isolation/level", "what this gateway enforces")
 		}
 		return r.taken(l, in.AtMost, in.PerDay, in.AtOnce)
@@ -164,18 +175,19 @@ func (r *ruling) none(section string) ruling {
 
 // taken holds a contract against the bounds of its rule and asks (B8).
 func (r *ruling) taken(l *law, most AtMost, day PerDay, once *int64) ruling {
-	if path, limit, over := most.over(l.m); over {
-		return r.refuse(spec.PolicyDenied, path, limit)
+	if r.over(most, l.m) {
+		return *r
 	}
 	key, contact, on := l.parties()
 	hold := TaskHold(key)
-	count := func(k AccountKind, day string, limit *int64, amount int64) bool {
+	within := func(k AccountKind, day string, limit *int64, amount int64) bool {
 		if limit == nil {
 			return true
 		}
 		a := ContactAccount(k, contact, l.Role, day)
 		b := l.Ledger.Of(a)
 		if b.Committed+b.Reserved()+amount > *limit {
+			r.compared(count(b.Committed+b.Reserved())+" and "+count(amount)+" more", count(*limit))
 			return false
 		}
 		r.moves = append(r.moves, Move{Op: SetLimit, Account: a, Amount: *limit}, Move{Op: Reserve, Account: a, Hold: hold, Amount: amount})
@@ -183,15 +195,15 @@ func (r *ruling) taken(l *law, most AtMost, day PerDay, once *int64) ruling {
 	}
 	lim := l.m.Budget.Limits()
 	switch {
-	case !count(OpenTasks, "", once, 1):
+	case !within(OpenTasks, "", once, 1):
 		return r.refuse(spec.Quota, "", "at_once")
-	case !count(DayTasks, on, figure(day.Tasks), 1):
+	case !within(DayTasks, on, figure(day.Tasks), 1):
 		return r.refuse(spec.Quota, "", "per_day/tasks")
-	case !count(DayInput, on, figure(day.InputTokens), lim.InputTokens):
+	case !within(DayInput, on, figure(day.InputTokens), lim.InputTokens):
 		return r.refuse(spec.Quota, "", "per_day/input_tokens")
-	case !count(DayOutput, on, figure(day.OutputTokens), lim.OutputTokens):
+	case !within(DayOutput, on, figure(day.OutputTokens), lim.OutputTokens):
 		return r.refuse(spec.Quota, "", "per_day/output_tokens")
-	case !count(DayCalls, on, figure(day.ToolCalls), lim.ToolInvocations):
+	case !within(DayCalls, on, figure(day.ToolCalls), lim.ToolInvocations):
 		return r.refuse(spec.Quota, "", "per_day/tool_calls")
 	}
 	g := l.gate(manifest.ContractGate, ContractSubject(l.payload, l.passes...))
@@ -202,9 +214,14 @@ func (r *ruling) taken(l *law, most AtMost, day PerDay, once *int64) ruling {
 
 func figure(a *Amount) *int64 { return (*int64)(a) }
 
-// over says which figure of a contract passes the rule's bound.
-func (m AtMost) over(c manifest.TaskManifest) (path, limit string, over bool) {
+// over refuses a contract that passes a figure of the rule.
+func (r *ruling) over(m AtMost, c manifest.TaskManifest) bool {
 	b := c.Budget
+	refuse := func(path, name, have, most string) bool {
+		r.compared(have, most)
+		r.refuse(spec.PolicyDenied, path, "at_most/"+name+" "+most)
+		return true
+	}
 	for _, x := range []struct {
 		have  int64
 		bound *Amount
@@ -216,16 +233,16 @@ func (m AtMost) over(c manifest.TaskManifest) (path, limit string, over bool) {
 		{b.MaxToolInvocations, m.ToolCalls, "tool_calls", "/budget/maxToolInvocations"},
 	} {
 		if x.bound != nil && x.have > int64(*x.bound) {
-			return x.path, fmt.Sprintf("at_most/%s %d", x.name, *x.bound), true
+			return refuse(x.path, x.name, count(x.have), count(int64(*x.bound)))
 		}
 	}
-	if m.Time != nil && time.Duration(b.MaxWallClockSeconds)*time.Second > time.Duration(*m.Time) {
-		return "/budget/maxWallClockSeconds", "at_most/time " + m.Time.String(), true
+	if work := time.Duration(b.MaxWallClockSeconds) * time.Second; m.Time != nil && work > time.Duration(*m.Time) {
+		return refuse("/budget/maxWallClockSeconds", "time", Duration(work).String(), m.Time.String())
 	}
-	if m.DelegationDepth != nil && c.Permissions.MaxDelegationDepth > *m.DelegationDepth {
-		return "/permissions/maxDelegationDepth", fmt.Sprintf("at_most/delegation_depth %d", *m.DelegationDepth), true
+	if depth := c.Permissions.MaxDelegationDepth; m.DelegationDepth != nil && depth > *m.DelegationDepth {
+		return refuse("/permissions/maxDelegationDepth", "delegation_depth", count(depth), count(*m.DelegationDepth))
 	}
-	return "", "", false
+	return false
 }
 
 // amendment holds a changed contract against the bounds of the contact's rule.
@@ -248,8 +265,8 @@ func (p Policy) amendment(l *law) (r ruling) {
 	if !ok {
 		return r.none(sectionOf(l.Role))
 	}
-	if path, limit, over := most.over(m); over {
-		return r.refuse(spec.PolicyDenied, path, limit)
+	if r.over(most, m) {
+		return r
 	}
 	if yes {
 		g := l.gate(AmendmentGate(*change), AmendmentSubject(base.of, *change, base.first))

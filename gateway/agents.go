@@ -46,7 +46,10 @@ func (g *Gateway) maySend(ctx context.Context, by Caller, to string) (func(path 
 	})
 	return func(path string) error {
 		if !out.Sends(filepath.ToSlash(filepath.Clean(path))) {
-			return spec.Refuse(spec.PolicyDenied, "/file", "K3: may_send of the owner's policy does not list this path; a person can send it with the command propose")
+			no := spec.Refuse(spec.PolicyDenied, "/file", "K3: may_send of the owner's policy does not list this path; a person can send it with the command propose")
+			no.Err = &refusalError{"", Refusal{Name: to, Agent: by.Agent, By: byRules, What: string(manifest.KindProposed), Word: no.Reason, Rule: "K3", Path: "/inputs", Limit: "may_send",
+				Have: manifest.Display(path, 200), Most: strings.Join(out.MaySend, " "), At: g.Now()}}
+			return no
 		}
 		return nil
 	}, err

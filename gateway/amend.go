@@ -146,6 +146,9 @@ func (t *turn) answerOne(row *taskRow, a task.Ask) error {
 	if !ok {
 		return err
 	}
+	if err := t.keepFrom(err); err != nil {
+		return err
+	}
 	t.g.Log.Info("answering no", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
 	_, err = t.sayNo(row, manifest.Answered{Ask: a.Event, Reason: string(known.Reason)})
 	return err

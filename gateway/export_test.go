@@ -14,3 +14,15 @@ func (g *Gateway) Unacknowledged(ctx context.Context, id string) (n int, err err
 	})
 	return n, err
 }
+
+// Denials counts what is kept of refusals.
+func (g *Gateway) Denials() (n int) {
+	err := g.view(context.Background(), func(t *turn) (err error) {
+		n, err = denials.Count(t.Tx, "")
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return n
+}

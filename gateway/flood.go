@@ -109,6 +109,9 @@ func (t *turn) askNow(key string, l lineRow) error {
 	if err == nil {
 		_, err = t.say(&row, fact)
 	}
+	if err := t.keepFrom(err); err != nil {
+		return err
+	}
 	if _, no := denial(err); !no || l.Kind == manifest.KindCompleted {
 		if no {
 			return nil

@@ -198,6 +198,7 @@ func (g *Gateway) turn(ctx context.Context, f func(*turn) error) error {
 		}
 		return f(t)
 	})
+	g.keepRefused(ctx, err)
 	g.wake()
 	return err
 }

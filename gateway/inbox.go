@@ -135,10 +135,30 @@ func (t *turn) answerTo(s manifest.Signed, err error) error {
 		return nil
 	}
 	t.g.Log.Info("refusing", "type", manifest.TypeName(s.Wire()), "word", known.Reason, "path", known.Path, "limit", known.Limit)
+	if err := t.keepRefusal(t.refusedOf(s, owner, known)); err != nil {
+		return err
+	}
 	if may, err := t.mayRefuse(owner); err != nil || !may {
 		return err
 	}
 	return t.refuse(owner, s, known)
+}
+
+// refusedOf is what the owner can read of a document that is not kept.
+func (t *turn) refusedOf(s manifest.Signed, from signing.DID, why *spec.Error) (group string, r Refusal) {
+	r = Refusal{With: from, Name: t.trust.Contacts[from].Name, By: byLaw, What: manifest.TypeName(s.Wire()), Word: why.Reason, Path: cut(why.Path, 500), Limit: cut(why.Limit, 200), At: t.now}
+	e, ok := s.Document().(*manifest.Event)
+	if !ok {
+		return "", r
+	}
+	r.What = string(e.Body.Fact.Kind())
+	for _, o := range []signing.DID{from, t.g.Owner} {
+		key := manifest.TaskKey{Owner: o, ID: e.TaskID}.String()
+		if row, ok, err := tasks.Get(t.Tx, key); err == nil && ok && row.Peer == from {
+			group, r.Task = key, e.TaskID.String()
+		}
+	}
+	return group, r
 }
 
 func (t *turn) refuse(owner signing.DID, s manifest.Signed, why *spec.Error) error {
@@ -348,11 +368,25 @@ func (t *turn) refused(v manifest.Verified, r *manifest.Refusal) error {
 	if err != nil {
 		return err
 	}
+	if err := t.keepRefusal(row.Key.String(), Refusal{Task: row.Key.ID.String(), With: row.Peer, Name: t.trust.Contacts[row.Peer].Name, By: byContact, What: t.kindOf(out),
+		Word: spec.Reason(r.Reason), Path: r.Path, Limit: r.Limit, At: t.now}); err != nil {
+		return err
+	}
 	if row.Role == manifest.Requester && out.Seq == 1 && !row.Task.Ended() {
 		_, err := t.say(&row, manifest.Cancelled{Reason: "refused: " + r.Reason + " " + cut(r.Limit, 200)})
 		return err
 	}
 	return nil
+}
+
+// kindOf is what a document of ours says.
+func (t *turn) kindOf(out outRow) string {
+	if s, err := manifest.OpenValue(out.Wire, t.g.keys); err == nil {
+		if e, ok := s.Document().(*manifest.Event); ok {
+			return string(e.Body.Fact.Kind())
+		}
+	}
+	return manifest.TypeName(out.Wire)
 }
 
 // history sends both chains again to a peer that lost its own (R4b).

@@ -32,7 +32,7 @@ func (t *turn) say(row *taskRow, fact manifest.Fact) (Said, error) {
 	d := t.may(c)
 	switch d.Outcome {
 	case policy.Deny:
-		return Said{}, t.denied(d)
+		return Said{}, t.refusing(row, c, d)
 	case policy.Hold:
 		ask, err := t.ask(row, c, d)
 		return Said{Outcome: policy.Hold, Ask: ask}, err
@@ -87,6 +87,10 @@ func (t *turn) hear(v manifest.Verified, e *manifest.Event) error {
 	}
 	if err == nil && d.Outcome != policy.Allow {
 		row.Breach = d.Rule
+		if err := t.keepRefusal(row.Key.String(), Refusal{Task: row.Key.ID.String(), With: row.Peer, Name: t.trust.Contacts[row.Peer].Name, By: byLaw, What: string(e.Body.Fact.Kind()),
+			Word: d.Reason, Rule: d.Rule, Path: d.Path, Limit: d.Limit, Have: d.Have, Most: d.Most, At: t.now}); err != nil {
+			return err
+		}
 		t.g.Log.Warn("the other side said what the contract does not allow", "task", row.Key.ID.String(), "kind", string(e.Body.Fact.Kind()), "rule", d.Rule)
 	}
 	var broke *task.TransitionError

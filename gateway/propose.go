@@ -51,6 +51,7 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 	}
 	refs, files, err := g.importInputs(ctx, by, in)
 	if err != nil {
+		g.keepRefused(ctx, err)
 		return out, err
 	}
 	id, err := g.mint("task_", g.Now())

@@ -47,6 +47,7 @@ func (g *Gateway) ProposeSeveral(ctx context.Context, by Caller, in Several) (ou
 	var files []string
 	for _, to := range in.To { // may_send is each contact's own
 		if refs, files, err = g.importInputs(ctx, by, Proposal{Draft: in.Draft, To: to}); err != nil {
+			g.keepRefused(ctx, err)
 			return out, err
 		}
 	}

@@ -36,6 +36,9 @@ func (t *turn) accept(key string) error {
 	if !ok {
 		return err
 	}
+	if err := t.keepFrom(err); err != nil {
+		return err
+	}
 	t.g.Log.Info("declining", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
 	_, err = t.say(&row, manifest.Declined{Reason: string(known.Reason)})
 	return err

@@ -51,6 +51,7 @@ var (
 	ProposeSeveral = op("propose-several", (*gateway.Gateway).ProposeSeveral)
 	Tasks          = op("tasks", (*gateway.Gateway).Tasks)
 	Task           = op("task", (*gateway.Gateway).Task)
+	Why            = op("why", (*gateway.Gateway).Why)
 	Watch          = op("watch", (*gateway.Gateway).Watch)
 	Amend          = op("amend", (*gateway.Gateway).Amend)
 	Cancel         = op("cancel", (*gateway.Gateway).Cancel)

@@ -36,11 +36,12 @@ type Courier interface {
 	DropGet(ctx context.Context, id string) ([]byte, error)
 }
 
-// Runner runs one agent program for one task.
+// Runner runs one agent program for one task, held at the level of its command.
 type Runner interface {
 	Run(ctx context.Context, c runner.Command) (runner.Result, error)
-	Isolation() manifest.Isolation
-	Enforces(network bool) []string
+	Isolation(level string) manifest.Isolation
+	Enforces(level string, network bool) []string
+	Levels() []string // that are enforced here
 }
 
 // Notifier tells a person that something waits: ids of asks and of tasks with a
@@ -61,8 +62,9 @@ type Secrets interface {
 
 // Agent is one agent program that works for others.
 type Agent struct {
-	Session  bool // it comes by the agents' door and works in its owner's session: nothing is run here
-	Command  []string
+	Session  bool     // it comes by the agents' door and works in its owner's session: nothing is run here
+	Command  []string // or the arguments of Module
+	Module   string   // the path of a WASI module that is the agent
 	ReadOnly []string
 	Model    string // own, door or none; "" is none
 

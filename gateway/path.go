@@ -194,8 +194,8 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if row.Named {
 		c.NamedFiles = row.Files
 	}
-	if i := t.isolation(); i.Enforced == "gateway" {
-		c.Isolation = []string{i.Level}
+	if t.g.Runner != nil {
+		c.Isolation = t.g.Runner.Levels()
 	}
 	var err error
 	if c.Group, err = t.together(row); err != nil {

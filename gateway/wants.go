@@ -160,21 +160,6 @@ func (t *turn) acceptance(row taskRow) (manifest.Fact, error) {
 	return a, err
 }
 
-// isolationOf: an agent in its owner's session is in no box of ours (X6).
-func (t *turn) isolationOf(a Agent) manifest.Isolation {
-	if a.Session {
-		return manifest.Isolation{Level: "subprocess_restricted", Enforced: "claimed"}
-	}
-	return t.isolation()
-}
-
-func (t *turn) isolation() manifest.Isolation {
-	if t.g.Runner == nil {
-		return manifest.Isolation{}
-	}
-	return t.g.Runner.Isolation()
-}
-
 // deliveryOf is the newest delivery, read from the event that brought it.
 func (t *turn) deliveryOf(row taskRow) (manifest.Delivery, error) {
 	want := row.Task.Delivery()

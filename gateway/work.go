@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"sort"
 	"time"
 
 	"sealbridge/gateway/journal"
@@ -50,25 +49,6 @@ func denial(err error) (known *spec.Error, ok bool) {
 		return nil, false
 	}
 	return known, true
-}
-
-// worker is the agent that the rules name for a contact's work, or the only one there is.
-func (t *turn) worker(row taskRow) string {
-	if name := t.rules.Policy.Worker(t.trust.Contacts[row.Peer].Name, row.Task.Manifest().Task.TaskType); name != "" {
-		return name
-	}
-	names := make([]string, 0, len(t.rules.Agents))
-	for n := range t.rules.Agents {
-		names = append(names, n)
-	}
-	sort.Slice(names, func(i, k int) bool { // one that runs boxed before one that comes by itself
-		a, b := t.rules.Agents[names[i]].Session, t.rules.Agents[names[k]].Session
-		return !a && b || a == b && names[i] < names[k]
-	})
-	if len(names) == 0 {
-		return ""
-	}
-	return names[0]
 }
 
 func (t *turn) startWork(key string) error {
@@ -120,6 +100,11 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		if !ready || agent.model() != row.accepted().Model {
 			ready = false
 			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone, or has another model than was accepted", Usage: t.usage(row)})
+			return errors.Join(err, t.Settle(jobRun, jb.Key))
+		}
+		if !t.holds(row, agent) { // X6: never weakened after the yes
+			ready = false
+			_, err = t.say(&row, manifest.Failed{Reason: string(spec.UnsupportedIsolation), Text: "the agent would not be held as it was accepted any more", Usage: t.usage(row)})
 			return errors.Join(err, t.Settle(jobRun, jb.Key))
 		}
 		left, ready, err = t.beginRun(&row, agent)

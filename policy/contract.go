@@ -171,10 +171,32 @@ func (l *law) judgeAccepted(f manifest.Accepted) *Decision {
 
 const enforcedByGateway = "gateway"
 
-func (l *law) isolates(level string) bool {
-	s := l.m.SandboxPolicy
-	fallback := s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback
-	return isolates(level, s.IsolationLevel) || fallback && level == "subprocess_restricted"
+func (l *law) isolates(level string) bool { return Suffices(level, l.m.SandboxPolicy) != TooLittle }
+
+// Fit is how a level compares to the one that a contract asks for.
+type Fit int
+
+const (
+	TooLittle Fit = iota
+	InStead       // the subprocess that the contract lets stand in for what it asks for (X10)
+	Enough        // at least the level itself
+)
+
+// Suffices compares a level to the one that a contract asks for.
+func Suffices(level string, s manifest.SandboxPolicy) Fit {
+	switch {
+	case isolates(level, s.IsolationLevel):
+		return Enough
+	case s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback && level == "subprocess_restricted":
+		return InStead
+	}
+	return TooLittle
+}
+
+// Holds says that work held as have is held at least as it was said: at the
+// level, and enforced if that was said.
+func Holds(have, said manifest.Isolation) bool {
+	return isolates(have.Level, said.Level) && (have.Enforced == enforcedByGateway || have.Enforced == said.Enforced)
 }
 
 // isolates is the order of P1; levels that do not compare do not hold for each other.
@@ -286,8 +308,7 @@ func (l *law) receipt(doc jcs.Value, f manifest.Delivered) bool {
 // attests: what ran was boxed at least as it was accepted, and enforced as said.
 func (l *law) attests(a manifest.Attestation) bool {
 	said := l.view.Accepted()
-	return said != nil && isolates(a.Isolation.Level, said.Isolation.Level) &&
-		(a.Isolation.Enforced == enforcedByGateway || a.Isolation.Enforced == said.Isolation.Enforced)
+	return said != nil && Holds(a.Isolation, said.Isolation)
 }
 
 // judgeReport: a report is about this delivery under this contract.

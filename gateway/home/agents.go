@@ -99,14 +99,19 @@ const (
 func (a Agent) check(path string, models map[string]Model) error {
 	switch a.Kind {
 	case KindExec:
-		if len(a.Command) == 0 {
+		switch {
+		case a.Wasm == "" && len(a.Command) == 0:
 			return spec.Refuse(spec.Malformed, path+"/command", "a command")
+		case a.Wasm != "" && !filepath.IsAbs(a.Wasm):
+			return spec.Refuse(spec.Malformed, path+"/wasm", "an absolute path")
+		case a.Wasm != "" && (len(a.ReadOnly) > 0 || a.Model != "" && a.Model != "none"):
+			return spec.Refuse(spec.Malformed, path+"/wasm", "a module sees no folder of yours and has no network: no read_only, no model")
 		}
 		if a.Tools != "" {
 			return spec.Refuse(spec.Malformed, path+"/tools", "only with kind: mcp")
 		}
 	case KindMCP:
-		if len(a.Command) > 0 || len(a.ReadOnly) > 0 {
+		if len(a.Command) > 0 || len(a.ReadOnly) > 0 || a.Wasm != "" {
 			return spec.Refuse(spec.Malformed, path+"/command", "only with kind: exec: an agent of kind mcp comes by itself")
 		}
 		if a.Tools != "" && a.Tools != "requester" && a.Tools != "worker" && a.Tools != "all" {

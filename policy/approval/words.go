@@ -70,6 +70,9 @@ func (w *words) propose(c policy.Case) {
 	if len(w.x.Chosen) > 0 {
 		w.line(Newly, "chosen", strings.Join(w.x.Chosen, ", ")+": by this gateway, because whoever asked did not say")
 	}
+	if s := w.m.SandboxPolicy; s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback { // X10
+		w.line(Newly, "box", "a subprocess will do where "+w.who+"'s gateway has no "+box(s.IsolationLevel))
+	}
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}

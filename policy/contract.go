@@ -128,10 +128,7 @@ func (l *law) judge() *Decision {
 			}
 		}
 	case manifest.Granted:
-		if d := l.judgeGranted(f); d != nil {
-			return d
-		}
-		return denied("C2", spec.CapabilityDenied, "/body/tokens", "this version grants no tools across owners")
+		return l.judgeGranted(f)
 	case manifest.Delegated:
 		return l.judgeDelegated(f)
 	case manifest.Asked:
@@ -222,8 +219,6 @@ func unsupported(m manifest.TaskManifest) *Decision {
 	}
 	s := m.SandboxPolicy
 	switch {
-	case len(m.Permissions.GrantedCapabilities) > 0:
-		return denied("C2", spec.CapabilityDenied, "/permissions/grantedCapabilities", "this version grants no tools across owners")
 	case m.Permissions.MaxDelegationDepth > 0 || m.ParentTaskID != nil:
 		return denied("P1", spec.DepthExceeded, "/permissions/maxDelegationDepth", "0")
 	case s.NetworkAccess != "none" || len(s.AllowedHosts) > 0:

@@ -83,6 +83,17 @@ func TestAnothersGateIsNotHeld(t *testing.T) {
 	}
 }
 
+// withGrant puts a grant that is good but for its edit into a contract.
+func withGrant(edit func(*manifest.Grant)) func(*manifest.TaskManifest) {
+	return func(m *manifest.TaskManifest) {
+		var id manifest.CapabilityID
+		_ = id.UnmarshalText([]byte("cap_docs"))
+		g := manifest.Grant{CapabilityID: id, Resource: "mcp://docs/*", AllowedTools: []string{"docs.read"}, MaxInvocations: 1, ExpiresAt: m.Deadline}
+		edit(&g)
+		m.Permissions.GrantedCapabilities = []manifest.Grant{g}
+	}
+}
+
 // TestWhatThisVersionCannotHoldIsRefused fails closed, at both owners.
 func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -90,11 +101,8 @@ func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 		mend func(*manifest.TaskManifest)
 		want spec.Reason
 	}{
-		{"a grant", func(m *manifest.TaskManifest) {
-			var id manifest.CapabilityID
-			_ = id.UnmarshalText([]byte("cap_docs"))
-			m.Permissions.GrantedCapabilities = []manifest.Grant{{CapabilityID: id, Resource: "mcp://docs/*", AllowedTools: []string{"read"}, MaxInvocations: 1, ExpiresAt: m.Deadline}}
-		}, spec.CapabilityDenied},
+		{"a grant outside the grammar of resources", withGrant(func(g *manifest.Grant) { g.Resource = "mcp://docs/../secret" }), spec.CapabilityDenied},
+		{"a grant with constraints outside the dialect", withGrant(func(g *manifest.Grant) { g.ArgConstraints = must(jcs.Parse([]byte(`{"not":{}}`))) }), spec.CapabilityDenied},
 		{"delegation", func(m *manifest.TaskManifest) { m.Permissions.MaxDelegationDepth = 1 }, spec.DepthExceeded},
 		{"a child", func(m *manifest.TaskManifest) {
 			id := must(manifest.ParseTaskID("task_parent00"))

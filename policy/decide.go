@@ -138,6 +138,12 @@ func (p Policy) outgoing(l *law) (r ruling) {
 				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/verification/checks/%d/target", k), "a command in checks")
 			}
 		}
+		if l.m.ParentTaskID == nil {
+			if err := p.Grants(l.m.Permissions.GrantedCapabilities); err != nil {
+				r.name, r.section = "C1a", "tools"
+				return r.refuse(spec.ReasonOf(err), pathOf(err), limitOf(err))
+			}
+		}
 		return r.taken(l, o.AtMost, o.PerDay, o.AtOnce)
 	}
 	return r.none("outgoing")

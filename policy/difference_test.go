@@ -78,7 +78,7 @@ func (d draw) outgoing() Outgoing {
 
 func (d draw) tool() Tool {
 	return Tool{Match: rapid.SampledFrom(someTools).Draw(d.T, "match"), Effect: d.subset(someEffects, "effect"),
-		Resource: rapid.SampledFrom([]string{"", "mcp://docs/{path}"}).Draw(d.T, "resource"), Then: rapid.SampledFrom([]Then{ThenAllow, ThenAsk, ThenRefuse}).Draw(d.T, "then")}
+		Resource: rapid.SampledFrom([]Words{nil, {"mcp://docs/{path}"}}).Draw(d.T, "resource"), Then: rapid.SampledFrom([]Then{ThenAllow, ThenAsk, ThenRefuse}).Draw(d.T, "then")}
 }
 
 func (d draw) ask() Ask {
@@ -354,7 +354,7 @@ func fullPolicy() Policy {
 		Ask:      Asks{ask, ask, ask, ask, ask},
 		Incoming: []Incoming{{Name: "in", From: Names{"ben"}, Agent: "coder", AtMost: most, PerDay: day, AtOnce: &n, Tasks: []string{"report"}, Then: ThenAsk}},
 		Outgoing: []Outgoing{{Name: "out", Agent: "coder", To: Names{"ben"}, MaySend: []string{"/s/*"}, AtMost: most, PerDay: day, AtOnce: &n, Then: ThenAsk}},
-		Tools:    []Tool{{Match: "docs.*", Effect: Words{"irreversible"}, Resource: "mcp://docs/{path}", Then: ThenAsk}},
+		Tools:    []Tool{{Match: "docs.*", Effect: Words{"irreversible"}, Resource: Words{"mcp://docs/{path}"}, Defaults: map[string]any{"lang": "en"}, Then: ThenAsk}},
 		Checks:   []string{"make"},
 		Defaults: Defaults{Deadline: d, Gates: []GateWord{ContractWord}, Budget: Budget{InputTokens: 30, OutputTokens: 30, ToolCalls: 30, Time: d, Over: "ask"}}}
 	return p
@@ -449,6 +449,8 @@ func changeLeaf(v reflect.Value, path []string, up bool) bool {
 		if v.String() == "" {
 			v.SetString("/else/*")
 		}
+	case reflect.Interface:
+		v.Set(reflect.ValueOf("else"))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(v.Int() + map[bool]int64{true: int64(time.Second), false: -2}[up])
 	default:

@@ -126,11 +126,14 @@ type Effect struct {
 }
 
 // EffectSubject is agent, tool, computed resources, canonical arguments and call id.
-func EffectSubject(e Effect) signing.Digest {
+func EffectSubject(e Effect) signing.Digest { return digest(EffectInFull(e)) }
+
+// EffectInFull is the text that EffectSubject is the digest of.
+func EffectInFull(e Effect) jcs.Value {
 	if e.Resources == nil {
 		e.Resources = []string{}
 	}
-	return subject(struct {
+	return full(struct {
 		Gate   string `json:"gate"`
 		Effect Effect `json:"effect"`
 	}{string(manifest.EffectGate), e})

@@ -65,6 +65,7 @@ func (w *words) propose(c policy.Case) {
 	w.line(Newly, "tell", "title, description and criteria, as below")
 	w.spend(w.who)
 	w.asked()
+	w.lend()
 	w.repeat()
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
 	if len(w.x.Chosen) > 0 {
@@ -76,7 +77,11 @@ func (w *words) propose(c policy.Case) {
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}
-	w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+	if len(w.m.Permissions.GrantedCapabilities) > 0 {
+		w.line(Cannot, "cannot", "use any other tool of yours, run anything here, hand the work on")
+	} else {
+		w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+	}
 	w.contractRisk()
 	w.contractText()
 }
@@ -94,6 +99,7 @@ func (w *words) accept(f manifest.Accepted) {
 	w.files("read", "from "+w.who)
 	w.spend("you")
 	w.others()
+	w.mayCall()
 	w.repeat()
 	if len(f.Providers) > 0 {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")

@@ -168,6 +168,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.dealt(*row, v); err != nil {
 		return err
 	}
+	if err := t.granted(*row, v); err != nil {
+		return err
+	}
 	if err := t.countered(row, v); err != nil {
 		return err
 	}

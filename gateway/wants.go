@@ -27,6 +27,16 @@ func (t *turn) wants(row taskRow) error {
 			return err
 		}
 	}
+	owes, err := t.owesTokens(row)
+	if err == nil && owes {
+		err = t.owe(jobGrant, key, nil)
+	}
+	if err == nil && row.Role == manifest.Worker && row.Task.Outcome(t.now) == "" && !fetched(row, row.Answers) {
+		err = t.owe(jobFetch, key, nil)
+	}
+	if err != nil {
+		return err
+	}
 	if !row.Task.Ended() && !row.Task.Broken() && len(row.asked()) > 0 {
 		if err := t.owe(jobAnswer, key, nil); err != nil {
 			return err

@@ -168,9 +168,6 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.dealt(*row, v); err != nil {
 		return err
 	}
-	if err := t.granted(*row, v); err != nil {
-		return err
-	}
 	if err := t.countered(row, v); err != nil {
 		return err
 	}
@@ -197,8 +194,9 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if row.Named {
 		c.NamedFiles = row.Files
 	}
-	if t.g.Runner != nil {
-		c.Isolation = t.g.Runner.Levels()
+	c.Filters = t.filters(t.rules.Agents[row.Agent])
+	if i := t.isolation(); i.Enforced == "gateway" {
+		c.Isolation = []string{i.Level}
 	}
 	var err error
 	if c.Group, err = t.together(row); err != nil {
@@ -291,6 +289,9 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 			return f, nil
 		case manifest.Completed:
 			f.Decision = &doc
+			return f, nil
+		case manifest.Progressed:
+			f.Opens = &manifest.Opens{Host: f.Opens.Host, Decision: &doc}
 			return f, nil
 		}
 	}

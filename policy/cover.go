@@ -249,21 +249,18 @@ func (c *comparer) tools() {
 		if rank[is.Then] == 0 || rank[was.Then] == 0 {
 			continue
 		}
-		if !slices.Equal(was.Resource, is.Resource) {
+		if was.Resource != is.Resource {
 			c.add(Wider, path+"/resource", what+": reaches "+orAnyArgument(is.Resource), orAnyArgument(was.Resource))
-		}
-		if a, b := was.defaultsText(), is.defaultsText(); a != b {
-			c.add(Wider, path+"/defaults", what+": is given "+b+" where nothing is said", a)
 		}
 		c.effect(path+"/effect", what, was.Effect, is.Effect)
 	}
 }
 
-func orAnyArgument(templates Words) string {
-	if len(templates) == 0 {
+func orAnyArgument(template string) string {
+	if template == "" {
 		return "whatever it is given"
 	}
-	return strings.Join(templates, ", ")
+	return template
 }
 
 // effect: an owner who says less about what a tool does outside is asked less.

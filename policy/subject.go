@@ -44,6 +44,10 @@ func Subject(c Case) jcs.Value {
 			return amendmentSubject(b.of, *a, b.first)
 		}
 		return l.childText()
+	case manifest.Progressed:
+		if f.Opens != nil {
+			return l.hostSubject(f.Opens.Host)
+		}
 	case manifest.Completed:
 		return deliveryAndReport(f.Delivery, f.Report)
 	}
@@ -126,10 +130,9 @@ type Effect struct {
 }
 
 // EffectSubject is agent, tool, computed resources, canonical arguments and call id.
-func EffectSubject(e Effect) signing.Digest { return digest(EffectInFull(e)) }
+func EffectSubject(e Effect) signing.Digest { return digest(effectSubject(e)) }
 
-// EffectInFull is the text that EffectSubject is the digest of.
-func EffectInFull(e Effect) jcs.Value {
+func effectSubject(e Effect) jcs.Value {
 	if e.Resources == nil {
 		e.Resources = []string{}
 	}

@@ -24,6 +24,21 @@ func (a *audit) owners() []signing.DID {
 	return out
 }
 
+// pinned are the parties' owners, and those of agents that used a tool of this
+// task or handed it on: their certificates say whose calls theirs are (C7).
+func (a *audit) pinned() []signing.DID {
+	out := a.owners()
+	if len(a.holders) == 0 {
+		return out
+	}
+	for _, d := range a.sorted {
+		if c, ok := d.signed.Document().(*manifest.AgentCertificate); ok && d.good() && a.holders[c.AgentDid] && !slices.Contains(out, c.OwnerDid) {
+			out = append(out, c.OwnerDid)
+		}
+	}
+	return out
+}
+
 func ownerNamed(s manifest.Signed) []signing.DID {
 	switch d := s.Document().(type) {
 	case *manifest.AgentCertificate:
@@ -47,7 +62,7 @@ func ownerNamed(s manifest.Signed) []signing.DID {
 // that it claims; whether that time is true is claimed, not proven (T5).
 func (a *audit) certify() {
 	t := manifest.NewTrust(signing.DID{})
-	for _, owner := range a.owners() {
+	for _, owner := range a.pinned() {
 		t = t.Put(owner, manifest.Contact{Confirmed: true})
 	}
 	certs, keys := a.identities()
@@ -64,7 +79,7 @@ func (a *audit) certify() {
 // identities are the good certificates by serial, and the box-keys of each by seq.
 func (a *audit) identities() (certs []*document, keys map[signing.Digest][]*document) {
 	keys = map[signing.Digest][]*document{}
-	ours := a.owners()
+	ours := a.pinned()
 	seen := map[signing.Digest]bool{}
 	for _, d := range a.sorted {
 		if !d.good() || seen[d.whole] {

@@ -65,6 +65,7 @@ func (a *audit) identify() {
 			a.payload, a.m = contractIn(d)
 		}
 	}
+	a.handed()
 }
 
 func mustDigest(s string) (signing.Digest, bool) {
@@ -165,6 +166,8 @@ func (a *audit) judge() {
 			a.find(Wrong, spec.WrongSigner, d, "/signature/signerDid", "S6", "not the side that may say this")
 		case specOf(err).Reason == spec.UnknownKey && !a.bundle && (len(a.docs) == 1 || d.typ == "task-manifest"):
 			a.uncertified(d, certified)
+		case specOf(err).Reason == spec.UnknownKey && a.holders[d.signed.By()] && d.typ == "tool-call":
+			a.find(Absent, spec.UnknownKey, d, "", "I4", "no certificate and box-key for "+d.signed.By().String())
 		case specOf(err).Reason == spec.UnknownKey && certified[d.signed.By()]:
 			// said once for each key
 		default:
@@ -214,8 +217,22 @@ func (a *audit) foreign(d *document) string {
 			return other
 		}
 	case *manifest.AgentCertificate, *manifest.ApproverCertificate, *manifest.BoxKey, *manifest.Revocation:
-		if !slices.Contains(a.owners(), named(d.signed)) {
+		if !slices.Contains(a.pinned(), named(d.signed)) {
 			return "of an owner who is no party"
+		}
+		return ""
+	case *manifest.ToolCall:
+		if !a.handedOver[doc.Root] {
+			return "a call under a token of another task"
+		}
+		return ""
+	case *manifest.ToolResult:
+		if d.signed.By() != a.m.Requester.AgentDid {
+			return "an answer by another gateway"
+		}
+	case *manifest.CapabilityToken:
+		if !a.handedOver[d.whole] {
+			return "a token that was not granted in this task"
 		}
 	}
 	if c, ok := d.signed.Approver(); ok && slices.Contains(a.owners(), c.OwnerDid) {

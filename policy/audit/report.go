@@ -117,6 +117,7 @@ type Facts struct {
 	CostBearer string                 `json:"costBearer,omitempty"`
 	Isolation  *manifest.Isolation    `json:"isolation"`
 	Model      string                 `json:"model,omitempty"`
+	Tools      []ToolUse              `json:"tools"` // grants that were used
 	Endings    []Ending               `json:"endings"`
 	Events     [2]int64               `json:"events"` // that count, requester's and worker's
 	Custody    []Custody              `json:"custody"`
@@ -158,6 +159,25 @@ type Delivery struct {
 	Digest    signing.Digest         `json:"digest"`
 	Output    signing.Digest         `json:"output"` // of the structured result's canonical bytes: a file with it is the result
 	Artifacts []manifest.ArtifactRef `json:"artifacts"`
+}
+
+// ToolUse is a grant and the calls under the tokens that were made of it.
+type ToolUse struct {
+	CapabilityID manifest.CapabilityID `json:"capabilityId"`
+	Used         int64                 `json:"used"` // answered, or unknown and charged
+	Of           int64                 `json:"of"`
+	Calls        []Call                `json:"calls"`
+}
+
+// Call is one call on a granted tool; By is the agent that called, Links how
+// many hands its token went through.
+type Call struct {
+	Digest signing.Digest     `json:"digest"`
+	Tool   string             `json:"tool"`
+	By     signing.DID        `json:"by"`
+	Links  int                `json:"links"`
+	At     signing.Time       `json:"at"`
+	State  manifest.CallState `json:"state"`
 }
 
 type Ending struct {

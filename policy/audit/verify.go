@@ -48,6 +48,7 @@ func Verify(r io.Reader, o Options) (Report, error) {
 	a.replay()
 	a.gates()
 	a.heads()
+	a.tools()
 	a.carried()
 	a.conclude()
 	return a.rep, nil
@@ -101,8 +102,11 @@ type audit struct {
 	consents map[signing.Digest]consent
 	asks     map[signing.Digest]*document
 	votes    map[signing.Digest][]manifest.Verified // by the digest of their ask
-	sealer   manifest.Role
-	sealed   bool
+
+	handedOver map[signing.Digest]bool // tokens of granted events
+	holders    map[signing.DID]bool    // agents that called under them or issued a link
+	sealer     manifest.Role
+	sealed     bool
 }
 
 // ahead is how many documents may be read before they are opened: enough to

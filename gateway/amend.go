@@ -22,6 +22,7 @@ type Change struct {
 	Seconds      *int64     `json:"seconds,omitempty"` // of working time
 	Deadline     *time.Time `json:"deadline,omitempty"`
 	Retries      *int64     `json:"retries,omitempty"`
+	Withdraw     []string   `json:"withdraw,omitempty"` // grants, each by an ending of its id
 }
 
 // Changed is what came of it: it is in force once the other owner said yes.
@@ -52,6 +53,9 @@ func (g *Gateway) Amend(ctx context.Context, by Caller, in Change) (out Changed,
 			return spec.Refuse(spec.IllegalTransition, "", "H9: nothing is agreed yet; cancel and propose again")
 		}
 		a := in.amendment(row.Task.InForce())
+		if a.Withdraw, err = in.withdrawn(row); err != nil {
+			return err
+		}
 		said, err := t.askOwner(&row, a)
 		out = Changed{Task: row.Key.ID.String(), Sent: said.Outcome == policy.Allow, Amendment: a}
 		if said.Ask != nil {
@@ -76,6 +80,24 @@ func (in Change) amendment(now task.Contract) (a manifest.Amendment) {
 	}
 	a.MaxRetries = in.Retries
 	return a
+}
+
+// withdrawn are the grants in force that the change takes back.
+func (in Change) withdrawn(row taskRow) (out []manifest.CapabilityID, err error) {
+	m, _ := row.Task.Contract()
+	for i, ref := range in.Withdraw {
+		var found []manifest.CapabilityID
+		for _, g := range m.Permissions.GrantedCapabilities {
+			if len(ref) >= 4 && strings.HasSuffix(strings.ToLower(g.CapabilityID.String()), strings.ToLower(ref)) {
+				found = append(found, g.CapabilityID)
+			}
+		}
+		if len(found) != 1 {
+			return nil, spec.Refuse(spec.NotFound, "/withdraw/"+itoa(i), "a grant in force, by an ending of its id that no other has")
+		}
+		out = append(out, found[0])
+	}
+	return out, nil
 }
 
 // askOwner says asked with an amendment on the contract in force, or holds it for our own owner.

@@ -325,7 +325,11 @@ func (g *Gateway) ChangeContact(ctx context.Context, by Caller, in ContactChange
 			return err
 		}
 		if in.Do == "block" || in.Do == "remove" { // blocking revokes what was granted (K3)
-			if err := t.revokeAll(owner, "the contact was "+map[string]string{"block": "blocked", "remove": "removed"}[in.Do]); err != nil {
+			why := "the contact was " + map[string]string{"block": "blocked", "remove": "removed"}[in.Do]
+			if err := t.revokeAll(owner, why); err != nil {
+				return err
+			}
+			if err := t.takeBackAll(owner, "", why); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,9 @@ func (t *turn) outgoing(row taskRow) (refs []manifest.ArtifactRef, revision int6
 		if row.Task.Accepted() == nil || row.Breach != "" {
 			return nil, 0, nil
 		}
+		if row.Task.State() == task.Working && len(row.Answers) > 0 { // its inputs are there
+			return row.Answers[max(0, len(row.Answers)-maxAnswersSent):], answerRevision, nil
+		}
 		return row.Task.Manifest().IO.InputArtifacts, 0, nil
 	}
 	d := row.Task.Delivery()
@@ -30,6 +33,13 @@ func (t *turn) outgoing(row taskRow) (refs []manifest.ArtifactRef, revision int6
 	full, err := t.deliveryOf(row)
 	return full.Artifacts, d.Revision, err
 }
+
+// answerRevision marks transfers of tools' answers among those of a task: they
+// are wanted while it works.
+const answerRevision = -1
+
+// maxAnswersSent are looked at again: one artifact-keys holds 100 files, and what came before is there.
+const maxAnswersSent = 50
 
 // lookAgain is how often the sender looks whether the relay still has what the
 // recipient has not confirmed: a relay that lost its store is given it again.
@@ -259,7 +269,7 @@ func keyFor(keys []manifest.FileKey, ref manifest.ArtifactRef) (manifest.FileKey
 
 func (t *turn) incoming(row taskRow) ([]manifest.ArtifactRef, error) {
 	if row.Role == manifest.Worker {
-		return row.Task.Manifest().IO.InputArtifacts, nil
+		return slices.Concat(row.Task.Manifest().IO.InputArtifacts, row.Answers), nil
 	}
 	d, err := t.deliveryOf(row)
 	return d.Artifacts, err

@@ -37,30 +37,36 @@ func (t *turn) ask(row *taskRow, c policy.Case, d policy.Decision) (*askRow, err
 	if err != nil {
 		return nil, fmt.Errorf("making an ask: %w", err)
 	}
-	doc, err := a.Value()
-	if err != nil {
-		return nil, err
-	}
 	r := askRow{Ask: a, Task: key, Kind: c.Event.Body.Fact.Kind(), State: string(approval.Waiting), Rule: x.Because, At: t.now}
-	if err := t.append(recAsk, key, doc.Bytes()); err != nil {
-		return nil, err
-	}
-	if err := asks.Put(t.Tx, a.AskID.String(), key, r); err != nil {
-		return nil, err
-	}
-	if err := waiting.Put(t.Tx, a.AskID.String(), "", key); err != nil {
-		return nil, err
-	}
 	if err := t.opens(row, a.AskID.String()); err != nil {
 		return nil, err
 	}
 	if err := t.putRow(*row); err != nil {
 		return nil, err
 	}
-	if err := t.oweAt(jobExpire, a.AskID.String(), a.Until.Time(), nil); err != nil {
-		return nil, err
+	return &r, t.keepAsk(r)
+}
+
+// keepAsk keeps a new ask: from now on a person is waited for.
+func (t *turn) keepAsk(r askRow) error {
+	doc, err := r.Ask.Value()
+	if err != nil {
+		return err
 	}
-	return &r, t.tell()
+	id := r.Ask.AskID.String()
+	if err := t.append(recAsk, r.Task, doc.Bytes()); err != nil {
+		return err
+	}
+	if err := asks.Put(t.Tx, id, r.Task, r); err != nil {
+		return err
+	}
+	if err := waiting.Put(t.Tx, id, "", r.Task); err != nil {
+		return err
+	}
+	if err := t.oweAt(jobExpire, id, r.Ask.Until.Time(), nil); err != nil {
+		return err
+	}
+	return t.tell()
 }
 
 // Answer is a person's signed decision, as it enters by the people's door.
@@ -191,6 +197,9 @@ func (g *Gateway) DenyGate(ctx context.Context, by Caller, in Denial) (out Decid
 
 // follow does what a settled ask lets happen, in the same step.
 func (t *turn) follow(r askRow) (said string, err error) {
+	if r.Call != "" {
+		return t.followCall(r)
+	}
 	row, err := t.row(r.Task)
 	if err != nil {
 		return "", err

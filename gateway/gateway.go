@@ -36,11 +36,12 @@ type Courier interface {
 	DropGet(ctx context.Context, id string) ([]byte, error)
 }
 
-// Runner runs one agent program for one task.
+// Runner runs one agent program for one task, held at the level of its command.
 type Runner interface {
 	Run(ctx context.Context, c runner.Command) (runner.Result, error)
-	Isolation() manifest.Isolation
-	Enforces(network bool) []string
+	Isolation(level string) manifest.Isolation
+	Enforces(level string, network bool) []string
+	Levels() []string // that are enforced here
 }
 
 // Notifier tells a person that something waits: ids of asks and of tasks with a
@@ -61,11 +62,11 @@ type Secrets interface {
 
 // Agent is one agent program that works for others.
 type Agent struct {
-	Session  bool // it comes by the agents' door and works in its owner's session: nothing is run here
-	Command  []string
+	Session  bool     // it comes by the agents' door and works in its owner's session: nothing is run here
+	Command  []string // or the arguments of Module
+	Module   string   // the path of a WASI module that is the agent
 	ReadOnly []string
-	Hosts    []string // that its own model needs: a contract that does not name them is not taken
-	Model    string   // own, door or none; "" is none
+	Model    string // own, door or none; "" is none
 
 	Providers []string          // of the owner's, with door; none named: all
 	Env       map[string]string // what its program finds in its environment, beside what the box gives
@@ -92,6 +93,7 @@ type Config struct {
 	Files       *artifact.Store
 	Runner      Runner
 	Models      ModelDoor                   // nil: no agent calls a model by the door
+	Tools       Tools                       // of our owner; nil: none, and every call is refused
 	Notifier    Notifier                    // nil: nobody is told
 	Rules       Rules                       // as the files say; a policy that permits more than the one in the journal waits (G12)
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name
@@ -104,13 +106,14 @@ type Config struct {
 type Gateway struct {
 	Config
 
-	mu      sync.Mutex // guards rules, busy, runs, moves, stalls, counts
+	mu      sync.Mutex // guards rules, busy, runs, moves, stalls, counts, calling
 	rules   Rules
 	busy    map[string]bool                    // jobs under way, by kind and key
 	runs    map[string]context.CancelCauseFunc // agent programs under way, by task
 	moves   map[string]context.CancelFunc      // files under way, by kind and key of their job
 	stalls  map[string]string                  // why the files of a task stand still
 	counts  map[string]int64
+	calling int // tools that run for a call
 	started time.Time
 
 	logins logins
@@ -118,6 +121,8 @@ type Gateway struct {
 	poke chan struct{} // one token: something may be owed
 	jobs sync.WaitGroup
 	keys *signing.Keys
+
+	chains *policy.Chains
 }
 
 // New makes a gateway and brings the journal up to this configuration: our own
@@ -131,7 +136,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{Config: c, rules: c.Rules, busy: map[string]bool{}, runs: map[string]context.CancelCauseFunc{}, moves: map[string]context.CancelFunc{}, stalls: map[string]string{}, counts: map[string]int64{},
-		poke: make(chan struct{}, 1), keys: signing.NewKeys(), started: c.Now()}
+		poke: make(chan struct{}, 1), keys: signing.NewKeys(), chains: policy.NewChains(), started: c.Now()}
 	return g, g.start(ctx)
 }
 

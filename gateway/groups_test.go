@@ -24,8 +24,9 @@ type answers string
 func (a answers) Run(ctx context.Context, c runner.Command) (runner.Result, error) {
 	return runner.Result{Stdout: []byte(`{"output":` + string(a) + `,"evidence":[{"criterion":"ac_1","text":"counted"}]}`), Wall: time.Second}, ctx.Err()
 }
-func (answers) Isolation() manifest.Isolation { return counter{}.Isolation() }
-func (answers) Enforces(bool) []string        { return []string{"nothing: a twin"} }
+func (answers) Levels() []string                          { return counter{}.Levels() }
+func (answers) Isolation(level string) manifest.Isolation { return counter{}.Isolation(level) }
+func (answers) Enforces(string, bool) []string            { return []string{"nothing: a twin"} }
 
 // circle is Ann with a confirmed contact for each name; each works with its own answer.
 func circle(t testing.TB, answer map[string]string) (ann *side, by map[string]*side) {

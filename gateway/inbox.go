@@ -219,6 +219,10 @@ func (t *turn) admitted(v manifest.Verified) error {
 		return t.keysCame(v, d)
 	case *manifest.HistoryRequest:
 		return t.history(v, d)
+	case *manifest.ToolCall:
+		return t.callFor(v, d)
+	case *manifest.ToolResult:
+		return t.resultOf(v, d)
 	case *manifest.AgentCertificate, *manifest.BoxKey, *manifest.Revocation:
 		return t.identity(v)
 	}
@@ -261,6 +265,9 @@ func (t *turn) confirmDocument(v manifest.Verified) error {
 func (t *turn) acknowledged(v manifest.Verified, a *manifest.Acknowledgement) error {
 	if a.To != t.g.Agent.DID() {
 		return spec.Refuse(spec.WrongSigner, "/to", "S6")
+	}
+	if err := t.hears(v.Owner(), a.Revocations); err != nil {
+		return err
 	}
 	for _, d := range a.Documents {
 		if err := t.settleOut(d, v.Owner()); err != nil {

@@ -33,7 +33,10 @@ const (
 	jobRelease   = "release"
 	jobCancel    = "cancel"
 	jobStop      = "stop"
-	jobForget    = "forget" // drop sealed files that nobody needs any more
+	jobGrant     = "grant"     // say granted
+	jobCall      = "call"      // hand a call to a tool of ours; key: its digest
+	jobDropCall  = "drop-call" // let go of a recorded answer (C4)
+	jobForget    = "forget"    // drop sealed files that nobody needs any more
 )
 
 const (
@@ -54,6 +57,7 @@ func init() { // the handlers refer to the table through the loop
 		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobLine: inTurn((*turn).advance), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
 		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
 		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancel), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop, jobForget: (*Gateway).doForget,
+		jobGrant: inTurn((*turn).grant), jobCall: (*Gateway).doToolCall, jobDropCall: inTurn((*turn).forgetCall),
 	}
 }
 
@@ -71,7 +75,7 @@ func inTurn(f func(*turn, string) error) handler {
 
 // selfSettled are kinds whose handlers settle their own job, in the turn of its end.
 var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobAnswer: true, jobLine: true, jobStart: true, jobRun: true,
-	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true}
+	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true, jobGrant: true, jobCall: true, jobDropCall: true}
 
 // loop does what is owed until ctx ends.
 func (g *Gateway) loop(ctx context.Context) {
@@ -192,6 +196,9 @@ func (g *Gateway) start(ctx context.Context) error {
 			}
 		}
 		if err := t.endUnknownRuns(); err != nil {
+			return err
+		}
+		if err := t.endUnknownToolCalls(); err != nil {
 			return err
 		}
 		rows, err := tasks.Group(t.Tx, groupOpen)

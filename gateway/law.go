@@ -126,6 +126,9 @@ func (t *turn) askAnew(r askRow) error {
 	if err != nil {
 		return err
 	}
+	if r.Call != "" {
+		return t.askCallAnew(r)
+	}
 	fact, err := t.factOf(row, r)
 	if err != nil {
 		return nil // withdrawn with its task

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"sealbridge/gateway/runner"
 	"sealbridge/manifest/task"
 	"sealbridge/spec"
 )
@@ -86,7 +87,7 @@ func (t *turn) doorFor(a Agent) error {
 	if a.Session {
 		return nil
 	}
-	if t.g.Models == nil || t.isolation().Enforced != "gateway" {
+	if box := t.isolationOf(a); t.g.Models == nil || box.Enforced != "gateway" || box.Level != runner.Subprocess { // a port is given to a boxed program only (X3)
 		return spec.Refuse(spec.UnsupportedIsolation, "", "X4b: no door in the box")
 	}
 	return nil

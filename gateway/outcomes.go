@@ -131,6 +131,12 @@ func (t *turn) withdrawIf(key string, why func(askRow) string) error {
 			if err := t.close(&r.V, approval.Withdrawn, text); err != nil {
 				return err
 			}
+			if r.V.Call == "" {
+				continue
+			}
+			if _, err := t.followCall(r.V); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -168,6 +168,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.dealt(*row, v); err != nil {
 		return err
 	}
+	if err := t.granted(*row, v); err != nil {
+		return err
+	}
 	if err := t.countered(row, v); err != nil {
 		return err
 	}
@@ -194,9 +197,8 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if row.Named {
 		c.NamedFiles = row.Files
 	}
-	c.Filters = t.filters(t.rules.Agents[row.Agent])
-	if i := t.isolation(); i.Enforced == "gateway" {
-		c.Isolation = []string{i.Level}
+	if t.g.Runner != nil {
+		c.Isolation = t.g.Runner.Levels()
 	}
 	var err error
 	if c.Group, err = t.together(row); err != nil {
@@ -289,9 +291,6 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 			return f, nil
 		case manifest.Completed:
 			f.Decision = &doc
-			return f, nil
-		case manifest.Progressed:
-			f.Opens = &manifest.Opens{Host: f.Opens.Host, Decision: &doc}
 			return f, nil
 		}
 	}

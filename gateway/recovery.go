@@ -25,6 +25,11 @@ func (t *turn) recover(row *taskRow, why string) error {
 	if err := t.revokeAll(row.Peer, "recovery: uses may have been lost"); err != nil {
 		return err
 	}
+	if row.Role == manifest.Requester {
+		if err := t.takeBackAll(row.Peer, row.Key.String(), lostUses); err != nil {
+			return err
+		}
+	}
 	if err := t.withdraw(row.Key.String(), "this home is in recovery"); err != nil { // asks start anew
 		return err
 	}

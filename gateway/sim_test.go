@@ -38,10 +38,11 @@ type counter struct{}
 func (counter) Run(ctx context.Context, c runner.Command) (runner.Result, error) {
 	return runner.Result{Stdout: []byte(`{"output":{"lines":3},"evidence":[{"criterion":"ac_1","text":"counted"}]}`), Wall: time.Second}, ctx.Err()
 }
-func (counter) Isolation() manifest.Isolation {
-	return manifest.Isolation{Level: "subprocess_restricted", Enforced: "gateway"}
+func (counter) Levels() []string { return []string{runner.Subprocess} }
+func (counter) Isolation(level string) manifest.Isolation {
+	return manifest.Isolation{Level: level, Enforced: "gateway"}
 }
-func (counter) Enforces(bool) []string { return []string{"nothing: a twin"} }
+func (counter) Enforces(string, bool) []string { return []string{"nothing: a twin"} }
 
 // chance is one seed's: what befalls envelopes, what people say, who crashes.
 type chance struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sealbridge/gateway/journal"
+	"sealbridge/gateway/runner"
 )
 
 // Status is this gateway in figures.
@@ -21,8 +22,9 @@ type Status struct {
 	Contacts    int              `json:"contacts"`
 	Outgoing    int              `json:"unacknowledged"`
 	Certificate time.Time        `json:"certificateUntil"`
-	Agents      []string         `json:"agents"` // that work for others, by the rules in force
-	Isolated    bool             `json:"isolated"`
+	Agents      []string         `json:"agents"`   // that work for others, by the rules in force
+	Isolated    bool             `json:"isolated"` // subprocesses are
+	Levels      []string         `json:"levels"`   // that are enforced here (X6)
 	Enforces    []string         `json:"enforces"`
 	Counts      map[string]int64 `json:"counts"`
 	Policy      string           `json:"policyDigest"`          // in force (G12)
@@ -31,12 +33,13 @@ type Status struct {
 
 // Status says what is going on.
 func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err error) {
-	out = Status{Owner: g.Owner.String(), Agent: g.Agent.DID().String(), Started: g.started, Head: g.Journal.Head(), Counts: map[string]int64{}, Enforces: []string{}}
+	out = Status{Owner: g.Owner.String(), Agent: g.Agent.DID().String(), Started: g.started, Head: g.Journal.Head(), Counts: map[string]int64{}, Enforces: []string{}, Levels: []string{}}
 	if c, err := g.certificateTerms(); err == nil {
 		out.Name, out.Certificate = c.DisplayName, c.ExpiresAt.Time()
 	}
 	if g.Runner != nil {
-		out.Isolated, out.Enforces = g.Runner.Isolation().Enforced == "gateway", g.Runner.Enforces(false)
+		out.Levels = g.Runner.Levels()
+		out.Isolated, out.Enforces = slices.Contains(out.Levels, runner.Subprocess), g.Runner.Enforces(runner.Subprocess, false)
 	}
 	g.mu.Lock()
 	for k, n := range g.counts {

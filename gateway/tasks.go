@@ -249,7 +249,7 @@ func (t *turn) budgetOf(row taskRow, v *TaskView) error {
 	u := row.Task.Usage()
 	for _, m := range policy.Meters() {
 		b := Balance{Limit: m.Of(limits)}
-		if row.Role == manifest.Worker {
+		if row.Role == manifest.Worker || m == policy.ToolInvocations && l.Has(policy.MeterOf(row.Key, m)) { // calls on our tools are counted here too (B7)
 			bal := l.Of(policy.MeterOf(row.Key, m))
 			b.Committed, b.Reserved = bal.Committed, bal.Reserved()
 		} else if u != nil {

@@ -134,7 +134,7 @@ func (t *turn) spent(row taskRow) (out []transferRow) {
 	for _, s := range row.Sent {
 		switch {
 		case t.over(row),
-			row.Role == manifest.Requester && row.Task.State() != task.Accepted,
+			row.Role == manifest.Requester && row.Task.State() != task.Accepted && s.Revision != answerRevision,
 			row.Role == manifest.Worker && (row.Task.State() != task.Delivered || d == nil || d.Revision != s.Revision):
 			out = append(out, s)
 		}

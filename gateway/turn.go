@@ -26,6 +26,8 @@ const (
 	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
 	recGroup    = "group"   // tasks of ours that belong together (P4), and who ended them
+	recCall     = "call"    // tool-calls of a task, ours and theirs
+	recResult   = "result"  // tool-results
 	recPolicy   = "policy"  // a policy that came in force, with the owner's yes where it permits more
 )
 
@@ -78,9 +80,8 @@ type taskRow struct {
 	Session       bool               `json:"session,omitempty"`  // the agent comes by itself: nothing is run
 	Told          manifest.Meters    `json:"told,omitzero"`      // tokens that it claims for the run under way
 	Runs          int64              `json:"runs"`
-	Calls         int64              `json:"calls,omitempty"`   // to models, by the door
-	RunAt         time.Time          `json:"runAt"`             // when the run under way began
-	Reached       []manifest.Reached `json:"reached,omitempty"` // hosts, by all runs that ended
+	Calls         int64              `json:"calls,omitempty"` // to models, by the door
+	RunAt         time.Time          `json:"runAt"`           // when the run under way began
 	Report        *manifest.Report   `json:"report"`
 	Opened        bool               `json:"opened"`   // a person opened the quarantined files (G14)
 	Released      bool               `json:"released"` // result handed over
@@ -90,6 +91,8 @@ type taskRow struct {
 	RecoveryUntil time.Time          `json:"recoveryUntil"`
 	PeerAsked     time.Time          `json:"peerAsked"` // when the peer last said what it holds
 	At            time.Time          `json:"at"`
+
+	Answers []manifest.ArtifactRef `json:"answers,omitempty"` // of tools, that go as files
 }
 
 // transferRow is one sealed file on its way out: kept until acknowledged, never sealed twice under one key (R5).
@@ -102,8 +105,9 @@ type transferRow struct {
 
 type askRow struct {
 	Ask      approval.Ask   `json:"ask"`
-	Task     string         `json:"task"` // key of the task
-	Kind     manifest.Kind  `json:"kind"` // what is said after a yes
+	Task     string         `json:"task"`           // key of the task
+	Kind     manifest.Kind  `json:"kind"`           // what is said after a yes
+	Call     string         `json:"call,omitempty"` // instead: the call of a tool of ours that a yes lets happen
 	State    string         `json:"state"`
 	Votes    []jcs.Value    `json:"votes,omitempty"` // yeses that are not enough yet (G5)
 	Decision jcs.Value      `json:"decision"`

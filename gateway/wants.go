@@ -27,6 +27,16 @@ func (t *turn) wants(row taskRow) error {
 			return err
 		}
 	}
+	owes, err := t.owesTokens(row)
+	if err == nil && owes {
+		err = t.owe(jobGrant, key, nil)
+	}
+	if err == nil && row.Role == manifest.Worker && row.Task.Outcome(t.now) == "" && !fetched(row, row.Answers) {
+		err = t.owe(jobFetch, key, nil)
+	}
+	if err != nil {
+		return err
+	}
 	if !row.Task.Ended() && !row.Task.Broken() && len(row.asked()) > 0 {
 		if err := t.owe(jobAnswer, key, nil); err != nil {
 			return err
@@ -121,8 +131,6 @@ func (t *turn) factOf(row taskRow, r askRow) (manifest.Fact, error) {
 		return t.asking(row)
 	case manifest.KindAnswered:
 		return t.answering(row, r.Ask.SubjectDigest)
-	case manifest.KindProgressed:
-		return t.openingOf(row, r.Ask.SubjectDigest)
 	case manifest.KindCompleted:
 		d := row.Task.Delivery()
 		if d == nil || row.Report == nil || row.Report.Delivery != d.Digest {
@@ -159,25 +167,7 @@ func (t *turn) acceptance(row taskRow) (manifest.Fact, error) {
 	if a.Model == modelDoor {
 		err = t.doorFor(agent)
 	}
-	if missing := without(agent.Hosts, row.Task.Manifest().SandboxPolicy.AllowedHosts); a.Model == modelOwn && !agent.Session && len(missing) > 0 {
-		err = spec.Refuse(spec.UnsupportedIsolation, "/sandboxPolicy/allowedHosts", "the agent's own model needs "+missing[0])
-	}
 	return a, err
-}
-
-// isolationOf: an agent in its owner's session is in no box of ours (X6).
-func (t *turn) isolationOf(a Agent) manifest.Isolation {
-	if a.Session {
-		return manifest.Isolation{Level: "subprocess_restricted", Enforced: "claimed"}
-	}
-	return t.isolation()
-}
-
-func (t *turn) isolation() manifest.Isolation {
-	if t.g.Runner == nil {
-		return manifest.Isolation{}
-	}
-	return t.g.Runner.Isolation()
 }
 
 // deliveryOf is the newest delivery, read from the event that brought it.

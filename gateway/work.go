@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"sort"
 	"time"
 
 	"sealbridge/gateway/journal"
@@ -50,25 +49,6 @@ func denial(err error) (known *spec.Error, ok bool) {
 		return nil, false
 	}
 	return known, true
-}
-
-// worker is the agent that the rules name for a contact's work, or the only one there is.
-func (t *turn) worker(row taskRow) string {
-	if name := t.rules.Policy.Worker(t.trust.Contacts[row.Peer].Name, row.Task.Manifest().Task.TaskType); name != "" {
-		return name
-	}
-	names := make([]string, 0, len(t.rules.Agents))
-	for n := range t.rules.Agents {
-		names = append(names, n)
-	}
-	sort.Slice(names, func(i, k int) bool { // one that runs boxed before one that comes by itself
-		a, b := t.rules.Agents[names[i]].Session, t.rules.Agents[names[k]].Session
-		return !a && b || a == b && names[i] < names[k]
-	})
-	if len(names) == 0 {
-		return ""
-	}
-	return names[0]
 }
 
 func (t *turn) startWork(key string) error {
@@ -122,6 +102,11 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 			_, err = t.say(&row, manifest.Failed{Reason: "unavailable", Text: "the agent is gone, or has another model than was accepted", Usage: t.usage(row)})
 			return errors.Join(err, t.Settle(jobRun, jb.Key))
 		}
+		if !t.holds(row, agent) { // X6: never weakened after the yes
+			ready = false
+			_, err = t.say(&row, manifest.Failed{Reason: string(spec.UnsupportedIsolation), Text: "the agent would not be held as it was accepted any more", Usage: t.usage(row)})
+			return errors.Join(err, t.Settle(jobRun, jb.Key))
+		}
 		left, ready, err = t.beginRun(&row, agent)
 		return err
 	})
@@ -147,10 +132,7 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 	}
 	res, err := g.Runner.Run(runCtx, c)
 	defer func() { res.Close() }() // also of a run that failed
-	if noted := g.reached(ctx, jb.Key, c.Hosts); noted != nil {
-		return noted
-	}
-	if ctx.Err() != nil { // the gateway stops: the run is unknown and is charged at the next start
+	if ctx.Err() != nil {          // the gateway stops: the run is unknown and is charged at the next start
 		return ctx.Err()
 	}
 	if spent := (spentError{}); errors.As(context.Cause(runCtx), &spent) {
@@ -281,9 +263,9 @@ func (t *turn) usage(row taskRow) manifest.Usage {
 }
 
 // tokenSource says who saw the tokens of a task: our gateway where a box of ours
-// held the agent and no model was within reach but by its door (X4h), nor a host; else it is the agent's word.
+// held the agent and no model was within reach but by its door (X4h); else it is the agent's word.
 func (r taskRow) tokenSource() string {
-	if a := r.accepted(); a.Isolation.Enforced == "gateway" && a.Model != modelOwn && len(r.Task.Manifest().SandboxPolicy.AllowedHosts) == 0 {
+	if a := r.accepted(); a.Isolation.Enforced == "gateway" && a.Model != modelOwn {
 		return "metered"
 	}
 	return "claimed"

@@ -72,8 +72,9 @@ type DraftBudget struct {
 type DraftSandbox struct {
 	Isolation string `yaml:"isolation" json:"isolation,omitempty"` // subprocess, container, wasm
 	ClaimedOK bool   `yaml:"claimed_ok" json:"claimedOk,omitempty"`
-	Network   any    `yaml:"network" json:"network,omitempty"` // none, or a list of hosts
-	Files     string `yaml:"files" json:"files,omitempty"`     // inputs or workspace
+	Fallback  bool   `yaml:"fallback" json:"fallback,omitempty"` // a subprocess will do where there is no container or module (X10)
+	Network   any    `yaml:"network" json:"network,omitempty"`   // none, or a list of hosts
+	Files     string `yaml:"files" json:"files,omitempty"`       // inputs or workspace
 }
 
 // UnmarshalYAML takes a plain line, or {optional: line}.
@@ -238,6 +239,12 @@ func (d Draft) sandbox() (s SandboxPolicy, err error) {
 	in := d.Sandbox
 	if s.IsolationLevel, err = oneOf("/sandbox/isolation", orText(in.Isolation, "subprocess"), "subprocess", "subprocess_restricted", "container", "oci_container", "wasm", "wasm"); err != nil {
 		return s, err
+	}
+	if in.Fallback {
+		if s.IsolationLevel == "subprocess_restricted" {
+			return s, spec.Refuse(spec.Malformed, "/sandbox/fallback", "only with isolation: container or wasm")
+		}
+		s.AllowSubprocessFallback = &in.Fallback
 	}
 	if s.FilesystemScope, err = oneOf("/sandbox/files", orText(in.Files, "inputs"), "inputs", "read_only_inputs", "workspace", "ephemeral_workspace_only"); err != nil {
 		return s, err

@@ -96,9 +96,12 @@ func until(l *law, wait time.Duration) time.Time {
 	if d := l.contract.Deadline.Time(); d.Before(end) {
 		end = d
 	}
-	for _, g := range l.m.Permissions.GrantedCapabilities {
-		if t := g.ExpiresAt.Time(); t.Before(end) {
-			end = t
+	switch l.fact.(type) {
+	case manifest.Proposed, manifest.Accepted: // a grant that has ended is no part of what is asked about later
+		for _, g := range l.m.Permissions.GrantedCapabilities {
+			if t := g.ExpiresAt.Time(); t.Before(end) {
+				end = t
+			}
 		}
 	}
 	return end

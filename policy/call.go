@@ -25,6 +25,7 @@ type CallCase struct {
 	Ledger   Ledger                         // at least CallAccounts(…)
 	Consents []Consent                      // verified decisions about this task
 	At       time.Time                      // of this gateway, inside its turn
+	Came     time.Time                      // when it took the call, against which the call's own expiresAt is held: a gate has its own time; zero: At
 
 	Contact Contact // for DecideCall only: the owner of the root's audience
 }
@@ -69,7 +70,7 @@ func (p Policy) DecideCall(c CallCase) CallDecision { return decideCall(c, &p) }
 
 func decideCall(c CallCase, p *Policy) CallDecision {
 	k := &calling{CallCase: c}
-	for _, rule := range []func() *LinkError{k.names, k.contract, k.known, k.living, k.tool, k.reaches, k.arguments} {
+	for _, rule := range k.rules() {
 		if e := rule(); e != nil {
 			return k.refused(e)
 		}
@@ -80,6 +81,11 @@ func decideCall(c CallCase, p *Policy) CallDecision {
 	}
 	d.Arguments, d.Defaults, d.Effect = k.args, k.put, k.effect()
 	return d
+}
+
+// rules are those before the count, in their order.
+func (k *calling) rules() []func() *LinkError {
+	return []func() *LinkError{k.names, k.contract, k.known, k.living, k.tool, k.reaches, k.arguments}
 }
 
 func (k *calling) refused(e *LinkError) CallDecision {

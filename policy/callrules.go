@@ -36,7 +36,7 @@ func (k *calling) names() *LinkError {
 		return &LinkError{k.Chain.Len(), "C4", spec.CapabilityDenied, "/signature/signerDid", "the audience of the last link"}
 	case call.At.Time().After(k.At.Add(MaxAhead)):
 		return &LinkError{0, "T1", spec.Unavailable, "/at", "60 s ahead of this clock"}
-	case !k.At.Before(call.ExpiresAt.Time()):
+	case !k.came().Before(call.ExpiresAt.Time()):
 		return &LinkError{0, "C4", spec.Expired, "/expiresAt", call.ExpiresAt.String()}
 	}
 	for i, l := range call.Links {
@@ -45,6 +45,13 @@ func (k *calling) names() *LinkError {
 		}
 	}
 	return nil
+}
+
+func (k *calling) came() time.Time {
+	if k.Came.IsZero() {
+		return k.At
+	}
+	return k.Came
 }
 
 // contract holds the root against the manifest in force (C2).

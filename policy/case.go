@@ -51,7 +51,6 @@ type Case struct {
 	Files           []string // absolute paths that would leave, links resolved
 	NamedFiles      []string // those of Files that a person named
 	Isolation       []string // levels that this gateway's runners enforce
-	Filters         bool     // this gateway holds its agent to the hosts of a contract (X3)
 	ClaimedIsEnough bool     // the requester's draft said that a claimed isolation will do (X6)
 
 	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)

@@ -128,18 +128,13 @@ func (l *law) judge() *Decision {
 			}
 		}
 	case manifest.Granted:
-		if d := l.judgeGranted(f); d != nil {
-			return d
-		}
-		return denied("C2", spec.CapabilityDenied, "/body/tokens", "this version grants no tools across owners")
+		return l.judgeGranted(f)
 	case manifest.Delegated:
 		return l.judgeDelegated(f)
 	case manifest.Asked:
 		return l.judgeAsked(f)
 	case manifest.Answered:
 		return l.judgeAnswered(f)
-	case manifest.Progressed:
-		return l.judgeOpens(f)
 	case manifest.Delivered:
 		return l.judgeDelivered(f)
 	case manifest.Rejected:
@@ -173,10 +168,32 @@ func (l *law) judgeAccepted(f manifest.Accepted) *Decision {
 
 const enforcedByGateway = "gateway"
 
-func (l *law) isolates(level string) bool {
-	s := l.m.SandboxPolicy
-	fallback := s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback
-	return isolates(level, s.IsolationLevel) || fallback && level == "subprocess_restricted"
+func (l *law) isolates(level string) bool { return Suffices(level, l.m.SandboxPolicy) != TooLittle }
+
+// Fit is how a level compares to the one that a contract asks for.
+type Fit int
+
+const (
+	TooLittle Fit = iota
+	InStead       // the subprocess that the contract lets stand in for what it asks for (X10)
+	Enough        // at least the level itself
+)
+
+// Suffices compares a level to the one that a contract asks for.
+func Suffices(level string, s manifest.SandboxPolicy) Fit {
+	switch {
+	case isolates(level, s.IsolationLevel):
+		return Enough
+	case s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback && level == "subprocess_restricted":
+		return InStead
+	}
+	return TooLittle
+}
+
+// Holds says that work held as have is held at least as it was said: at the
+// level, and enforced if that was said.
+func Holds(have, said manifest.Isolation) bool {
+	return isolates(have.Level, said.Level) && (have.Enforced == enforcedByGateway || have.Enforced == said.Enforced)
 }
 
 // isolates is the order of P1; levels that do not compare do not hold for each other.
@@ -202,14 +219,14 @@ func unsupported(m manifest.TaskManifest) *Decision {
 	}
 	s := m.SandboxPolicy
 	switch {
-	case len(m.Permissions.GrantedCapabilities) > 0:
-		return denied("C2", spec.CapabilityDenied, "/permissions/grantedCapabilities", "this version grants no tools across owners")
 	case m.Permissions.MaxDelegationDepth > 0 || m.ParentTaskID != nil:
 		return denied("P1", spec.DepthExceeded, "/permissions/maxDelegationDepth", "0")
+	case s.NetworkAccess != "none" || len(s.AllowedHosts) > 0:
+		return denied("X1", spec.UnsupportedIsolation, "/sandboxPolicy/networkAccess", "none")
 	case s.IsolationLevel == "microvm":
 		return denied("X6", spec.UnsupportedIsolation, "/sandboxPolicy/isolationLevel", "wasm or below")
 	}
-	return hosts(s)
+	return nil
 }
 
 // judgeAsked holds what our own side would ask for; what the other side asks
@@ -258,9 +275,6 @@ func (l *law) judgeDelivered(f manifest.Delivered) *Decision {
 	if a := d.Attestation; a != nil && !l.attests(*a) {
 		return denied("X6", spec.VerificationFailed, "/body/delivery/attestation/isolation", "as accepted")
 	}
-	if a := d.Attestation; a != nil {
-		return l.judgeReached(a.Reached)
-	}
 	return nil
 }
 
@@ -289,8 +303,7 @@ func (l *law) receipt(doc jcs.Value, f manifest.Delivered) bool {
 // attests: what ran was boxed at least as it was accepted, and enforced as said.
 func (l *law) attests(a manifest.Attestation) bool {
 	said := l.view.Accepted()
-	return said != nil && isolates(a.Isolation.Level, said.Isolation.Level) &&
-		(a.Isolation.Enforced == enforcedByGateway || a.Isolation.Enforced == said.Isolation.Enforced)
+	return said != nil && Holds(a.Isolation, said.Isolation)
 }
 
 // judgeReport: a report is about this delivery under this contract.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -84,6 +83,17 @@ func TestAnothersGateIsNotHeld(t *testing.T) {
 	}
 }
 
+// withGrant puts a grant that is good but for its edit into a contract.
+func withGrant(edit func(*manifest.Grant)) func(*manifest.TaskManifest) {
+	return func(m *manifest.TaskManifest) {
+		var id manifest.CapabilityID
+		_ = id.UnmarshalText([]byte("cap_docs"))
+		g := manifest.Grant{CapabilityID: id, Resource: "mcp://docs/*", AllowedTools: []string{"docs.read"}, MaxInvocations: 1, ExpiresAt: m.Deadline}
+		edit(&g)
+		m.Permissions.GrantedCapabilities = []manifest.Grant{g}
+	}
+}
+
 // TestWhatThisVersionCannotHoldIsRefused fails closed, at both owners.
 func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -91,25 +101,16 @@ func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 		mend func(*manifest.TaskManifest)
 		want spec.Reason
 	}{
-		{"a grant", func(m *manifest.TaskManifest) {
-			var id manifest.CapabilityID
-			_ = id.UnmarshalText([]byte("cap_docs"))
-			m.Permissions.GrantedCapabilities = []manifest.Grant{{CapabilityID: id, Resource: "mcp://docs/*", AllowedTools: []string{"read"}, MaxInvocations: 1, ExpiresAt: m.Deadline}}
-		}, spec.CapabilityDenied},
+		{"a grant outside the grammar of resources", withGrant(func(g *manifest.Grant) { g.Resource = "mcp://docs/../secret" }), spec.CapabilityDenied},
+		{"a grant with constraints outside the dialect", withGrant(func(g *manifest.Grant) { g.ArgConstraints = must(jcs.Parse([]byte(`{"not":{}}`))) }), spec.CapabilityDenied},
 		{"delegation", func(m *manifest.TaskManifest) { m.Permissions.MaxDelegationDepth = 1 }, spec.DepthExceeded},
 		{"a child", func(m *manifest.TaskManifest) {
 			id := must(manifest.ParseTaskID("task_parent00"))
 			m.ParentTaskID = &id
 		}, spec.DepthExceeded},
-		{"too many hosts", func(m *manifest.TaskManifest) {
-			m.SandboxPolicy.NetworkAccess = "allowlist_only"
-			for i := range MaxHosts + 1 {
-				m.SandboxPolicy.AllowedHosts = append(m.SandboxPolicy.AllowedHosts, fmt.Sprintf("h%d.example.org", i))
-			}
-		}, spec.TooLarge},
-		{"a host twice", func(m *manifest.TaskManifest) {
-			m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"example.org", "example.org"}
-		}, spec.Malformed},
+		{"hosts", func(m *manifest.TaskManifest) {
+			m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"example.org"}
+		}, spec.UnsupportedIsolation},
 		{"microvm", func(m *manifest.TaskManifest) { m.SandboxPolicy.IsolationLevel = "microvm" }, spec.UnsupportedIsolation},
 	} {
 		s := newScene(t, c.mend)

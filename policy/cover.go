@@ -249,18 +249,21 @@ func (c *comparer) tools() {
 		if rank[is.Then] == 0 || rank[was.Then] == 0 {
 			continue
 		}
-		if was.Resource != is.Resource {
+		if !slices.Equal(was.Resource, is.Resource) {
 			c.add(Wider, path+"/resource", what+": reaches "+orAnyArgument(is.Resource), orAnyArgument(was.Resource))
+		}
+		if a, b := was.defaultsText(), is.defaultsText(); a != b {
+			c.add(Wider, path+"/defaults", what+": is given "+b+" where nothing is said", a)
 		}
 		c.effect(path+"/effect", what, was.Effect, is.Effect)
 	}
 }
 
-func orAnyArgument(template string) string {
-	if template == "" {
+func orAnyArgument(templates Words) string {
+	if len(templates) == 0 {
 		return "whatever it is given"
 	}
-	return template
+	return strings.Join(templates, ", ")
 }
 
 // effect: an owner who says less about what a tool does outside is asked less.

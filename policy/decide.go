@@ -98,10 +98,6 @@ func (p Policy) rule(l *law) ruling {
 		return p.amendment(l)
 	case manifest.Delegated:
 		return p.delegation(l)
-	case manifest.Progressed:
-		if f.Opens != nil {
-			return p.reaching(l, f.Opens.Host)
-		}
 	}
 	return ruling{index: -1}
 }
@@ -142,6 +138,12 @@ func (p Policy) outgoing(l *law) (r ruling) {
 				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/verification/checks/%d/target", k), "a command in checks")
 			}
 		}
+		if l.m.ParentTaskID == nil {
+			if err := p.Grants(l.m.Permissions.GrantedCapabilities); err != nil {
+				r.name, r.section = "C1a", "tools"
+				return r.refuse(spec.ReasonOf(err), pathOf(err), limitOf(err))
+			}
+		}
 		return r.taken(l, o.AtMost, o.PerDay, o.AtOnce)
 	}
 	return r.none("outgoing")
@@ -165,10 +167,6 @@ func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
 		case f.Isolation.Enforced == enforcedByGateway && !slices.Contains(l.Isolation, f.Isolation.Level):
 			r.compared(f.Isolation.Level, strings.Join(l.Isolation, " "))
 			return r.refuse(spec.UnsupportedIsolation, "/body/isolation/level", "what this gateway enforces")
-		case f.Isolation.Enforced == enforcedByGateway && len(l.m.SandboxPolicy.AllowedHosts) > 0 && !l.Filters:
-			return r.refuse(spec.UnsupportedIsolation, "/sandboxPolicy/networkAccess", "X3: a box whose hosts this gateway can filter")
-		case !p.reachable(&r, l.m):
-			return r
 		}
 		return r.taken(l, in.AtMost, in.PerDay, in.AtOnce)
 	}

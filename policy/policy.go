@@ -17,7 +17,6 @@ type Policy struct {
 	Incoming []Incoming        `yaml:"incoming" json:"incoming"`
 	Outgoing []Outgoing        `yaml:"outgoing" json:"outgoing"`
 	Tools    []Tool            `yaml:"tools" json:"tools"`
-	Reach    []Reach           `yaml:"reach,omitempty" json:"reach,omitempty"`
 	Checks   []string          `yaml:"checks" json:"checks"` // commands that a contract may have run over a delivery (M6)
 	Defaults Defaults          `yaml:"defaults" json:"defaults"`
 }
@@ -176,12 +175,14 @@ type PerDay struct {
 	ToolCalls    *Amount `yaml:"tool_calls,omitempty" json:"tool_calls,omitempty"`
 }
 
-// Tool is a rule about our own tools, called by others under a contract.
+// Tool is a rule about our own tools, called by others under a contract. A tool
+// is called SERVER.NAME, by the server's name in config.yaml.
 type Tool struct {
-	Match    string `yaml:"match" json:"match"` // a whole name, or a beginning and *
-	Effect   Words  `yaml:"effect,omitempty" json:"effect,omitempty"`
-	Resource string `yaml:"resource,omitempty" json:"resource,omitempty"` // template (C1a)
-	Then     Then   `yaml:"then" json:"then"`
+	Match    string         `yaml:"match" json:"match"` // a whole name, or a beginning and *
+	Effect   Words          `yaml:"effect,omitempty" json:"effect,omitempty"`
+	Resource Words          `yaml:"resource,omitempty" json:"resource,omitempty"` // templates (C1a); none: any argument
+	Defaults map[string]any `yaml:"defaults,omitempty" json:"defaults,omitempty"` // arguments that are put in where a call lacks them
+	Then     Then           `yaml:"then" json:"then"`
 }
 
 // Defaults fill a draft of ours; they bind nobody.

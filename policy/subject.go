@@ -44,10 +44,6 @@ func Subject(c Case) jcs.Value {
 			return amendmentSubject(b.of, *a, b.first)
 		}
 		return l.childText()
-	case manifest.Progressed:
-		if f.Opens != nil {
-			return l.hostSubject(f.Opens.Host)
-		}
 	case manifest.Completed:
 		return deliveryAndReport(f.Delivery, f.Report)
 	}
@@ -130,9 +126,10 @@ type Effect struct {
 }
 
 // EffectSubject is agent, tool, computed resources, canonical arguments and call id.
-func EffectSubject(e Effect) signing.Digest { return digest(effectSubject(e)) }
+func EffectSubject(e Effect) signing.Digest { return digest(EffectInFull(e)) }
 
-func effectSubject(e Effect) jcs.Value {
+// EffectInFull is the text that EffectSubject is the digest of.
+func EffectInFull(e Effect) jcs.Value {
 	if e.Resources == nil {
 		e.Resources = []string{}
 	}

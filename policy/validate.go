@@ -23,7 +23,6 @@ func (p Policy) Validate() error {
 	v.incoming()
 	v.outgoing()
 	v.tools()
-	v.reach()
 	for i, c := range p.Checks {
 		v.text(c, fmt.Sprintf("/checks/%d", i))
 	}
@@ -166,6 +165,15 @@ func (v *validator) tools() {
 		v.must(!strings.Contains(strings.TrimSuffix(t.Match, "*"), "*"), path+"/match", "a name, or a beginning and *")
 		v.must(t.Then == ThenAllow || t.Then == ThenAsk || t.Then == ThenRefuse, path+"/then", "allow, ask or refuse")
 		v.must(t.Then != ThenAllow || len(t.Effect) > 0, path+"/effect", "none, or what it does outside")
+		v.must(!slices.Contains(t.Effect, "none") || len(t.Effect) == 1, path+"/effect", "none stands alone")
+		v.count(len(t.Resource), path+"/resource")
+		for k, text := range t.Resource {
+			if _, err := ParseTemplate(text); err != nil {
+				v.must(false, fmt.Sprintf("%s/resource/%d", path, k), limitOf(err))
+			}
+		}
+		_, err := t.defaults()
+		v.must(err == nil, path+"/defaults", "arguments that a document can hold")
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -137,6 +138,16 @@ func (w *Words) UnmarshalYAML(read func(any) error) error {
 	}
 	*w = Words{word}
 	return nil
+}
+
+// UnmarshalJSON reads what was kept, and one word alone.
+func (w *Words) UnmarshalJSON(b []byte) error {
+	var word string
+	if json.Unmarshal(b, &word) == nil {
+		*w = Words{word}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(w))
 }
 
 // within says whether d is no longer than the bound.

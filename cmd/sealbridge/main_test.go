@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"os"
@@ -34,7 +35,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SEALBRIDGE_HOME", e.Getenv("WORK")+"/home")
 			return os.CopyFS(filepath.Join(e.WorkDir, "bundles"), os.DirFS(filepath.Join("..", "..", "spec", "vectors", "bundles")))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "judges": judges, "waitfor": waitFor, "zip": makeZip},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "judges": judges, "waitfor": waitFor, "zip": makeZip, "wasm": wasmModule},
 	})
 }
 
@@ -212,4 +213,17 @@ func TestVersionNamesTheBinary(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &b); err != nil || code != 0 || len(b.SHA256) != 64 || b.Go == "" {
 		t.Errorf("exit %d: %s: %v", code, out, err)
 	}
+}
+
+// tinyModule is a WASI module of one function that writes {"output":{}} to stdout.
+const tinyModule = "AGFzbQEAAAABDAJgBH9/f38Bf2AAAAIjARZ3YXNpX3NuYXBzaG90X3ByZXZpZXcxCGZkX3dyaXRlAAADAgEBBQMBAAEHEwIGbWVtb3J5AgAGX3N0YXJ0AAEKDwENAEEBQQBBAUEIEAAaCwsgAgBBEAsNeyJvdXRwdXQiOnt9fQBBAAsIEAAAAA0AAAA="
+
+// wasmModule writes the module to a file: wasm FILE.
+func wasmModule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: wasm FILE")
+	}
+	b, err := base64.StdEncoding.DecodeString(tinyModule)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o600))
 }

@@ -19,7 +19,6 @@ import (
 	"sealbridge/gateway/local"
 	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
-	"sealbridge/relay"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
@@ -28,19 +27,20 @@ var _ = register(agentCommand)
 
 func agentCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "agent", GroupID: "agents", Short: "agent programs: those that work for others, and those that ask for you", Example: "  sealbridge agent add coder -- /usr/bin/python3 /home/ben/agent.py"}
-	c.AddCommand(agentAdd(a), agentTest(a), agentList(a), agentRemove(a))
+	c.AddCommand(agentAdd(a), agentTest(a), agentShow(a), agentList(a), agentRemove(a))
 	return c
 }
 
 func agentAdd(a *app) *cobra.Command {
-	var readOnly, providers, hosts []string
-	var model string
+	var readOnly, providers []string
+	var model, wasm string
 	var asks asking
 	c := &cobra.Command{
-		Use: "add NAME -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
+		Use: "add NAME [--wasm FILE] -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
 		Long: "With a command: a program that works for others, the task as JSON on stdin, the result as JSON on stdout.\n" +
+			"With --wasm: the same as a WASI module, held by its own runtime on every system (level wasm); what stands behind -- are its arguments.\n" +
 			"With --client: the agent program that you talk to. It gets a token of its own, asks contacts for work by MCP and decides nothing.",
-		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add claude --client claude-code --write",
+		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add totals --wasm totals.wasm\n  sealbridge agent add claude --client claude-code --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := home.Read(a.home)
 			if err != nil {
@@ -59,15 +59,23 @@ func agentAdd(a *app) *cobra.Command {
 				}
 				return a.addAsking(h, name, asks)
 			}
-			if len(args) < 2 {
-				return usage("a command behind --, or --client " + clientNames)
+			if len(args) < 2 && wasm == "" {
+				return usage("a command behind --, --wasm FILE, or --client " + clientNames)
+			}
+			if wasm != "" {
+				if wasm, err = filepath.Abs(wasm); err != nil {
+					return err
+				}
+				if _, err := os.Stat(wasm); err != nil {
+					return &spec.Error{Reason: spec.NotFound, Path: wasm, Err: err}
+				}
 			}
 			for i, p := range readOnly {
 				if readOnly[i], err = filepath.Abs(p); err != nil {
 					return err
 				}
 			}
-			ag := home.Agent{Kind: home.KindExec, Command: args[1:], ReadOnly: readOnly, Model: model, Providers: providers, Hosts: hosts}
+			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, ReadOnly: readOnly, Model: model, Providers: providers}
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
@@ -80,8 +88,8 @@ func agentAdd(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
+	c.Flags().StringVar(&wasm, "wasm", "", "a WASI module that is the agent, instead of a program")
 	c.Flags().StringVar(&model, "model", "none", "none: no network; door: calls go through this gateway, which has the key and meters them; own: the program brings its own login and host (tokens are claimed)")
-	c.Flags().StringArrayVar(&hosts, "host", nil, "a host that it needs with --model own; it works only where the contract names it, and reaches nothing else")
 	c.Flags().StringArrayVar(&providers, "provider", nil, "a name of `models` that it may use with --model door; without it all")
 	asks.flags(c)
 	return c
@@ -110,17 +118,6 @@ var trial = map[string]any{
 	"task":     map[string]string{"id": "task_trial0001", "from": "you", "origin": "a trial of your own", "title": "Trial", "goal": "Answer with any result."},
 	"criteria": []map[string]any{{"id": "ac_1", "description": "There is a result.", "required": true}}, "inputs": []string{"hello.txt"},
 	"outputSchema": map[string]any{}, "limits": map[string]int{"inputTokens": 0, "outputTokens": 0, "toolInvocations": 0, "wallClockSeconds": 60},
-}
-
-// trialHosts lets a trial reach what the agent's own model needs, where the box
-// can be held to it; the owner typed the command, so nobody is asked.
-func trialHosts(x *runner.Exec, ag home.Agent) *runner.Hosts {
-	if len(ag.Hosts) == 0 || !x.Ports() {
-		return nil
-	}
-	return &runner.Hosts{Allowed: ag.Hosts, Public: relay.Public,
-		Way:  func(context.Context, string) (runner.Way, error) { return runner.Way{}, nil },
-		Open: func(context.Context, *runner.Box, string) error { return nil }}
 }
 
 func agentTest(a *app) *cobra.Command {
@@ -154,7 +151,7 @@ func agentTest(a *app) *cobra.Command {
 			return err
 		}
 		done := a.working("running " + args[0])
-		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, ReadOnly: ag.ReadOnly, Hosts: trialHosts(x, ag), Stdin: stdin,
+		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Network: ag.Model == "own", Stdin: stdin,
 			Inputs: map[string]string{"hello.txt": input}, WallClock: time.Minute})
 		done()
 		defer res.Close()
@@ -172,11 +169,13 @@ func agentTest(a *app) *cobra.Command {
 		if _, there := v.Member("output"); !there {
 			return spec.Refuse(spec.VerificationFailed, "/output", `stdout has to be {"output": …}`)
 		}
-		i := x.Isolation()
 		if a.json {
-			return a.emit(map[string]any{"result": v, "isolation": i, "enforces": res.Enforced, "milliseconds": res.Wall.Milliseconds()})
+			return a.emit(map[string]any{"result": v, "isolation": res.Isolation, "enforces": res.Enforced, "image": res.Image, "milliseconds": res.Wall.Milliseconds()})
 		}
-		a.print("works: %s in %s; boxed as %s (%s)\n", v, res.Wall.Round(time.Millisecond), i.Level, i.Enforced)
+		a.print("works: %s in %s; boxed as %s (%s)\n", v, res.Wall.Round(time.Millisecond), res.Isolation.Level, res.Isolation.Enforced)
+		if res.Image != nil {
+			a.print("  it is %s\n", res.Image)
+		}
 		for _, e := range res.Enforced {
 			a.print("  %s\n", e)
 		}
@@ -184,8 +183,59 @@ func agentTest(a *app) *cobra.Command {
 	}}
 }
 
+// agentShow says what an agent is and what it would be held in on this machine, without running it.
+func agentShow(a *app) *cobra.Command {
+	return &cobra.Command{Use: "show NAME", Short: "show an agent program and the box that it gets on this machine", Example: "  sealbridge agent show coder", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+		h, err := home.Read(a.home)
+		if err != nil {
+			return err
+		}
+		ag, ok := h.Config.Agents[args[0]]
+		if !ok {
+			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
+		}
+		if ag.Kind == home.KindMCP {
+			if a.json {
+				return a.emit(map[string]any{"name": args[0], "agent": ag})
+			}
+			a.print("%s   asks for you by MCP (tools: %s); it runs in your session, in no box of ours\n", args[0], cmp.Or(ag.Tools, "requester"))
+			return nil
+		}
+		dir, err := os.MkdirTemp("", "sealbridge-show-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		x, err := runner.New(c.Context(), runner.Config{Dir: dir})
+		if err != nil {
+			return err
+		}
+		level := runner.Command{Module: ag.Wasm}.Level()
+		i, holds := x.Isolation(level), x.Enforces(level, ag.Model == "own")
+		if a.json {
+			return a.emit(map[string]any{"name": args[0], "agent": ag, "isolation": i, "enforces": holds, "lacks": x.Lacks()})
+		}
+		a.print("%s   works for others: %s\nbox   %s (%s)\n", args[0], whatRuns(ag), i.Level, i.Enforced)
+		for _, e := range holds {
+			a.print("  %s\n", e)
+		}
+		for _, l := range lacking(x) {
+			a.print("  %s\n", l)
+		}
+		return nil
+	}}
+}
+
+// whatRuns is an agent's program or module with its arguments.
+func whatRuns(ag home.Agent) string {
+	if ag.Wasm != "" {
+		return fmt.Sprintf("module %s %q", ag.Wasm, ag.Command)
+	}
+	return fmt.Sprintf("%q", ag.Command)
+}
+
 func agentList(a *app) *cobra.Command {
-	return &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "list agent programs", Example: "  sealbridge agent list", RunE: func(*cobra.Command, []string) error {
+	return &cobra.Command{Use: "list", Short: "list agent programs", Example: "  sealbridge agent list", RunE: func(*cobra.Command, []string) error {
 		h, err := home.Read(a.home)
 		if err != nil {
 			return err
@@ -207,7 +257,7 @@ func agentList(a *app) *cobra.Command {
 				a.print("%-12s asks for you by MCP (tools: %s)\n", n, cmp.Or(ag.Tools, "requester"))
 				continue
 			}
-			a.print("%-12s works for others: %q\n", n, ag.Command)
+			a.print("%-12s works for others: %s\n", n, whatRuns(ag))
 		}
 		return nil
 	}}

@@ -14,14 +14,15 @@ import (
 )
 
 func taskAmend(a *app) *cobra.Command {
-	var set []string
+	var set, withdraw []string
 	c := &cobra.Command{Use: "amend TASK --set KEY=VALUE…", Short: "ask the other owner for another budget or deadline",
 		Long: "Ask the other owner for another budget, deadline or number of retries. Nothing changes\nbefore both owners have said yes; the contract first signed stays as it is.\n\n" +
 			"Keys: budget.input_tokens budget.output_tokens budget.tool_calls budget.time deadline verify.retries",
 		Example: "  sealbridge task amend QW7F --set budget.time=30m --set budget.output_tokens=30k\n  sealbridge task amend QW7F --set deadline=3d",
 		Args:    cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
 			in := gateway.Change{Task: args[0]}
-			if len(set) == 0 {
+			in.Withdraw = withdraw
+			if len(set)+len(withdraw) == 0 {
 				return usage("nothing to change: name it with --set KEY=VALUE")
 			}
 			for _, text := range set {
@@ -38,6 +39,7 @@ func taskAmend(a *app) *cobra.Command {
 				return nil
 			})
 		}}
+	c.Flags().StringArrayVar(&withdraw, "withdraw", nil, "a granted tool that is taken back, by an ending of the grant's id")
 	c.Flags().StringArrayVar(&set, "set", nil, "what is to change, as KEY=VALUE")
 	return c
 }

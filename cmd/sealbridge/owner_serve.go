@@ -22,6 +22,7 @@ import (
 	"sealbridge/gateway/local"
 	"sealbridge/gateway/notify"
 	"sealbridge/gateway/runner"
+	"sealbridge/gateway/tools"
 	"sealbridge/relay"
 	"sealbridge/relay/client"
 	"sealbridge/spec"
@@ -92,7 +93,16 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 	}
 	defer away.Close()
 	models := newModelDoor(h)
-	g, err := gateway.New(ctx, gateway.Config{Models: models, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
+	servers, err := toolsOf(h)
+	if err != nil {
+		return err
+	}
+	lent, err := tools.New(servers, log)
+	if err != nil {
+		return err
+	}
+	defer lent.Close()
+	g, err := gateway.New(ctx, gateway.Config{Models: models, Tools: lent, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
 		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err
@@ -106,10 +116,10 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 			return err
 		}
 	}
-	return a.serving(ctx, h, g, models, tell, log, port)
+	return a.serving(ctx, h, g, models, lent, tell, log, port)
 }
 
-func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, tell *notify.Teller, log *slog.Logger, port int) error {
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger, port int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
@@ -124,7 +134,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, mod
 			stop()
 		}
 	})
-	wg.Go(func() { watchRules(ctx, h, g, models, tell, log) })
+	wg.Go(func() { watchRules(ctx, h, g, models, lent, tell, log) })
 	page := a.console(ctx, &wg, h, g, log, port)
 	if err := a.agentsDoor(ctx, &wg, h, g, models, log); err != nil {
 		stop()
@@ -191,14 +201,14 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 				return r, spec.At("/agents/"+name, err)
 			}
 		}
-		r.Agents[name] = gateway.Agent{Command: ag.Command, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers, Env: ag.Env}
+		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Model: ag.Model, Providers: ag.Providers, Env: ag.Env}
 	}
 	return r, nil
 }
 
 // watchRules reads policy and agents again when their files change. A file that
 // does not read leaves the rules in force as they are.
-func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, tell *notify.Teller, log *slog.Logger) {
+func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger) {
 	stamp := func() string {
 		var b strings.Builder
 		for _, name := range []string{"config.yaml", "policy.yaml"} {
@@ -224,6 +234,9 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *m
 				var r gateway.Rules
 				if r, err = rulesOf(fresh); err == nil {
 					err = tell.Use(waysOf(fresh))
+				}
+				if err == nil {
+					err = useTools(fresh, lent)
 				}
 				if err == nil {
 					models.use(fresh)

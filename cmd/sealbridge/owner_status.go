@@ -97,7 +97,7 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 			defer os.RemoveAll(dir)
 			x, err := runner.New(ctx, runner.Config{Dir: dir})
 			if err == nil {
-				i := x.Isolation()
+				i := x.Isolation(runner.Subprocess)
 				add("box", i.Enforced == "gateway", "%s", strings.Join(append([]string{i.Level + ", " + i.Enforced}, lacking(x)...), "; "))
 			} else {
 				add("box", false, "%v", err)

@@ -81,13 +81,13 @@ type MCP struct {
 // Agent is one agent program: exec works for others, one boxed process a task;
 // mcp asks for its owner.
 type Agent struct {
-	Kind     string   `yaml:"kind"` // exec or mcp
-	Command  []string `yaml:"command,omitempty"`
+	Kind     string   `yaml:"kind"`                // exec or mcp
+	Command  []string `yaml:"command,omitempty"`   // or the arguments of a module
+	Wasm     string   `yaml:"wasm,omitempty"`      // absolute path of a WASI module that is the agent
 	ReadOnly []string `yaml:"read_only,omitempty"` // further folders that the program needs to run
 	Model    string   `yaml:"model,omitempty"`     // own, door or none; of exec none, of mcp own where absent
 	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent
 
-	Hosts     []string          `yaml:"hosts,omitempty"`     // of exec, with model: own: what its model needs to be reached (X3)
 	Providers []string          `yaml:"providers,omitempty"` // of models, with model: door; all where absent
 	Env       map[string]string `yaml:"env,omitempty"`       // of exec: what its program finds in its environment
 }

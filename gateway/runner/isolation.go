@@ -10,32 +10,41 @@ import (
 	"time"
 
 	"sealbridge/manifest"
-	"sealbridge/spec"
 )
 
-// Level is the isolation level of a manifest that an Exec gives.
-const Level = "subprocess_restricted"
+// The levels of a manifest that an Exec gives.
+const (
+	Subprocess = "subprocess_restricted"
+	Wasm       = "wasm"
+)
 
-// Level is the level that we give.
-func (x *Exec) Level() string { return Level }
-
-// Isolation is what accepted may state (X6): enforced by the gateway only where
-// programs really are isolated here, else claimed.
-func (x *Exec) Isolation() manifest.Isolation {
-	if x.isolated {
-		return manifest.Isolation{Level: Level, Enforced: "gateway"}
+// Level is the level at which a command is held.
+func (c Command) Level() string {
+	if c.Module != "" {
+		return Wasm
 	}
-	return manifest.Isolation{Level: Level, Enforced: "claimed"}
+	return Subprocess
 }
 
-// Supports says whether work that asks for an isolation level may run here.
-// Anything but our own level is unsupported-isolation: a subprocess is no
-// container, module or virtual machine.
-func (x *Exec) Supports(level string) error {
-	if level != Level {
-		return spec.Refuse(spec.UnsupportedIsolation, "/sandboxPolicy/isolationLevel", Level)
+// Isolation is what accepted may state of a level (X6): enforced by the gateway
+// only where it really is here, else claimed.
+func (x *Exec) Isolation(level string) manifest.Isolation { return isolation(level, x.isolated) }
+
+func isolation(level string, isolated bool) manifest.Isolation {
+	if level == Wasm || level == Subprocess && isolated { // a module is held by its runtime, wherever that runs
+		return manifest.Isolation{Level: level, Enforced: "gateway"}
 	}
-	return nil
+	return manifest.Isolation{Level: level, Enforced: "claimed"}
+}
+
+// Levels are the levels that are enforced here.
+func (x *Exec) Levels() (out []string) {
+	for _, level := range []string{Subprocess, Wasm} {
+		if x.Isolation(level).Enforced == "gateway" {
+			out = append(out, level)
+		}
+	}
+	return out
 }
 
 // Isolated says whether programs get a root folder, processes and a network of
@@ -50,15 +59,20 @@ type machine struct {
 	Processes bool `json:"processes"` // a process space counts its processes itself
 }
 
-// Enforces lists what really holds on this machine, for an attestation and for
-// the person who is asked. network says whether the owner gave the program the
-// host's network.
-func (x *Exec) Enforces(network bool) []string { return enforces(x.isolated, network, false, x.found) }
+// Enforces lists what really holds at a level on this machine, for an
+// attestation and for the person who is asked. network says whether the owner
+// gave the program the host's network.
+func (x *Exec) Enforces(level string, network bool) []string {
+	return enforces(level, x.isolated, network, false, x.found)
+}
 
-func enforces(isolated, network, ports bool, m machine) []string {
+func enforces(level string, isolated, network, ports bool, m machine) []string {
 	out := []string{
 		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
 		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names",
+	}
+	if level == Wasm {
+		out = append(out, "a module: no system calls, one folder, no links", "memory of the module and bytes of its folder limited")
 	}
 	switch {
 	case isolated:
@@ -77,6 +91,8 @@ func enforces(isolated, network, ports bool, m machine) []string {
 		case !network:
 			out = append(out, "no network")
 		}
+	case level == Wasm:
+		out = append(out, "no network", "its process ended with the run")
 	case runtime.GOOS == "linux":
 		out = append(out, "process group ended with the run", "detached processes that keep our mark ended with the run")
 	case runtime.GOOS != "windows":

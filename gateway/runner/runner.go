@@ -7,7 +7,8 @@
 // given. Whatever it started ends with it, also what it left in the background
 // or in another session, as far as [Exec.Enforces] says.
 //
-// The level is subprocess_restricted. Where the kernel lets us (Linux with user
+// A program is held at the level subprocess_restricted, a WASI module at wasm
+// (spec/boxes.md). Where the kernel lets us (Linux with user
 // namespaces) the program sees a root folder of its own: the system's programs
 // and what the owner listed, all read-only, and its workspace; no other process,
 // and no network unless the owner gave it one. Elsewhere it runs as the
@@ -29,6 +30,8 @@ import (
 	"sync"
 	"time"
 
+	"sealbridge/manifest"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -45,9 +48,10 @@ const (
 // what it left behind before we close them.
 const grace = 500 * time.Millisecond
 
-// Command is one run. Argv and WallClock are required.
+// Command is one run. WallClock is required, and Argv where no Module is named.
 type Command struct {
 	Argv      []string          // program, absolute or a name found in PATH, and its arguments; no shell
+	Module    string            // or: the absolute path of a WASI module; Argv are then its arguments
 	Inputs    map[string]string // name of M3 in the folder in → path of the file that is copied there
 	Stdin     []byte            // the task
 	Env       map[string]string // upper-case names; none that we give ourselves or that the system's loader reads
@@ -71,14 +75,16 @@ type Command struct {
 // Result is what came of a run. Timing out, being cancelled and writing too
 // much are results, not errors; none of them is a success, whatever Exit says.
 type Result struct {
-	Exit       int    // exit code; -1 if the program was killed
-	TimedOut   bool   // WallClock passed
-	Cancelled  bool   // the caller's context ended
-	Overflowed bool   // stdout passed its limit
-	Stdout     []byte // at most the limit; judged by the caller
-	StderrTail []byte // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
-	Files      []File // of the folder out, by name
+	Exit       int                // exit code; -1 if the program was killed
+	TimedOut   bool               // WallClock passed
+	Cancelled  bool               // the caller's context ended
+	Overflowed bool               // stdout passed its limit
+	Stdout     []byte             // at most the limit; judged by the caller
+	StderrTail []byte             // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
+	Files      []File             // of the folder out, by name
+	Isolation  manifest.Isolation // what the run really was held in (X6)
 	Enforced   []string
+	Image      *signing.Digest // of the module that ran
 	Started    time.Time
 	Ended      time.Time
 	Wall       time.Duration
@@ -144,8 +150,12 @@ func disk(doing string, err error) error {
 
 func (c *Command) check() error {
 	switch {
-	case len(c.Argv) == 0 || c.Argv[0] == "":
+	case c.Module == "" && (len(c.Argv) == 0 || c.Argv[0] == ""):
 		return spec.Refuse(spec.Malformed, "/argv", "a program")
+	case c.Module != "" && !filepath.IsAbs(c.Module):
+		return spec.Refuse(spec.Malformed, "/module", "an absolute path")
+	case c.Module != "" && c.Network:
+		return spec.Refuse(spec.UnsupportedIsolation, "/network", "a module reaches no network")
 	case c.WallClock <= 0:
 		return spec.Refuse(spec.Malformed, "/wallClock", "more than 0")
 	}
@@ -216,16 +226,15 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	if err := checkPorts(c, isolate); err != nil {
 		return res, err
 	}
-	path, err := program(c.Argv[0])
-	if err != nil {
-		return res, err
-	}
 	ws, err := newWorkspace(x.dir, c.Inputs)
 	if err != nil {
 		return res, err
 	}
 	res.workspace = ws
-	res.Enforced = enforces(isolate, c.Network, len(c.Ports) > 0, x.found)
+	path, err := x.prepare(&res, &c, isolate)
+	if err != nil {
+		return res, err
+	}
 	if c.holds = x.found; c.find {
 		c.holds = machine{}
 	}
@@ -234,6 +243,32 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	}
 	res.Files, err = ws.collect(c.FilesLimit)
 	return res, err
+}
+
+// prepare turns a module into the command that runs it, and finds the program.
+func (x *Exec) prepare(res *Result, c *Command, isolate bool) (path string, err error) {
+	level := c.Level()
+	res.Isolation = isolation(level, isolate)
+	res.Enforced = enforces(level, isolate, c.Network, len(c.Ports) > 0, x.found)
+	if level == Wasm {
+		module, digest, err := res.workspace.keepModule(c.Module)
+		if err != nil {
+			return "", err
+		}
+		dir := res.workspace.work()
+		if isolate {
+			dir = insideWork
+		}
+		if *c, err = moduleCommand(*c, module, dir, res.workspace.mark); err != nil {
+			return "", err
+		}
+		res.Image = &digest
+	}
+	path, err = program(c.Argv[0])
+	if level == Wasm {
+		c.Argv[0] = wasmName
+	}
+	return path, err
 }
 
 var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limit")

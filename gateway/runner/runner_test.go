@@ -289,18 +289,23 @@ func TestWorkspacesLeftByACrashAreRemoved(t *testing.T) {
 	}
 }
 
-func TestOnlyOurOwnLevelIsSupported(t *testing.T) {
+func TestWhatIsSaidOfALevelIsWhatHolds(t *testing.T) { // X6, X7
 	x := newExec(t)
-	if err := x.Supports("subprocess_restricted"); err != nil || x.Level() != "subprocess_restricted" {
-		t.Errorf("Supports = %v, Level = %s", err, x.Level())
-	}
-	for _, level := range []string{"wasm", "oci_container", "microvm", "", "SUBPROCESS_RESTRICTED"} {
-		wantReason(t, level, x.Supports(level), spec.UnsupportedIsolation)
-	}
-	if got := x.Isolation(); got.Level != Level || (got.Enforced == "gateway") != x.isolated || (got.Enforced == "claimed") == x.isolated {
+	if got := x.Isolation(Subprocess); (got.Enforced == "gateway") != x.isolated || got.Level != Subprocess {
 		t.Errorf("Isolation = %+v, isolated %v", got, x.isolated)
 	}
-	if x.Isolated() != slices.Contains(x.Enforces(false), "no network") || slices.Contains(x.Enforces(true), "no network") {
-		t.Errorf("isolated %v enforces %q", x.Isolated(), x.Enforces(false))
+	if got := x.Isolation(Wasm); got.Enforced != "gateway" || !slices.Contains(x.Levels(), Wasm) || slices.Contains(x.Levels(), Subprocess) != x.isolated {
+		t.Errorf("Isolation = %+v, levels %v", got, x.Levels())
+	}
+	for _, level := range []string{"oci_container", "microvm", "", "SUBPROCESS_RESTRICTED"} {
+		if got := x.Isolation(level); got.Enforced != "claimed" {
+			t.Errorf("%s: %+v", level, got)
+		}
+	}
+	if x.Isolated() != slices.Contains(x.Enforces(Subprocess, false), "no network") || slices.Contains(x.Enforces(Subprocess, true), "no network") {
+		t.Errorf("isolated %v enforces %q", x.Isolated(), x.Enforces(Subprocess, false))
+	}
+	if x.Isolated() != (len(x.Lacks()) == 0 || x.found.Filter) {
+		t.Errorf("isolated %v lacks %q", x.Isolated(), x.Lacks())
 	}
 }

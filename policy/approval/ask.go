@@ -94,7 +94,7 @@ type Line struct {
 type Text struct {
 	Label string `json:"label" rule:"len=1..100"`
 	In    string `json:"in" rule:"enum=subject|delivery"`
-	Path  string `json:"path" rule:"len=1..500"` // JSON pointer to a string
+	Path  string `json:"path" rule:"len=1..500"` // JSON pointer to a text, or to an object that is shown as it is
 }
 
 // Digest names the ask for ever; a decision names it.
@@ -164,6 +164,9 @@ func (a Ask) text(t Text) (string, bool) {
 	v, ok := in.At(t.Path)
 	if !ok {
 		return "", false
+	}
+	if v.Kind() == '{' { // arguments of a call: as they are canonical
+		return v.String(), true
 	}
 	return v.Text()
 }

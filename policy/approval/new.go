@@ -28,7 +28,6 @@ type Terms struct {
 	Delivery *manifest.Delivery     // DELIVERY_ACCEPT: the delivery itself
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
 	Chosen   []string               // what another system left open and this gateway chose (J6)
-	Reach    policy.Reach           // EXTERNAL_SIDE_EFFECT: what the owner's rules say of the host
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 	Together *Together              // others are asked for the same (P4); nil for a task that stands alone
 }

@@ -57,7 +57,9 @@ func (a Ask) Sheet(at time.Time, loc *time.Location) Sheet {
 }
 
 // ours says whether the quoted words are of our own agent: data all the same.
-func ours(a Ask) bool { return a.Side == manifest.Requester && a.Gate != manifest.DeliveryGate }
+func ours(a Ask) bool {
+	return a.Side == manifest.Requester && a.Gate != manifest.DeliveryGate && a.Gate != manifest.EffectGate
+}
 
 func when(t time.Time, loc *time.Location) string { return t.In(loc).Format("Mon 2 Jan 15:04 MST") }
 

@@ -35,10 +35,6 @@ func (w *words) say(c policy.Case) error {
 		if k, ok := c.Task.Ask(f.Ask); ok && k.Amendment != nil {
 			w.amend(c.Task.InForce(), *k.Amendment, false)
 		}
-	case manifest.Progressed:
-		if f.Opens != nil {
-			w.open(*f.Opens)
-		}
 	case manifest.Completed:
 		return w.deliver(f)
 	default:
@@ -67,18 +63,25 @@ func (w *words) propose(c policy.Case) {
 	w.a.Effect = fmt.Sprintf("Your gateway signs the contract and it goes to %s; the files follow when %s has accepted.", w.who, w.who)
 	w.files("send", "to "+w.who)
 	w.line(Newly, "tell", "title, description and criteria, as below")
-	w.hosts(": by " + w.who + "'s agent, and what it has of you can go there")
 	w.spend(w.who)
 	w.asked()
+	w.lend()
 	w.repeat()
 	w.line(Newly, "get", "a JSON result, and files if there are any; you look before your agent has them")
 	if len(w.x.Chosen) > 0 {
 		w.line(Newly, "chosen", strings.Join(w.x.Chosen, ", ")+": by this gateway, because whoever asked did not say")
 	}
+	if s := w.m.SandboxPolicy; s.AllowSubprocessFallback != nil && *s.AllowSubprocessFallback { // X10
+		w.line(Newly, "box", "a subprocess will do where "+w.who+"'s gateway has no "+box(s.IsolationLevel))
+	}
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}
-	w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+	if len(w.m.Permissions.GrantedCapabilities) > 0 {
+		w.line(Cannot, "cannot", "use any other tool of yours, run anything here, hand the work on")
+	} else {
+		w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+	}
 	w.contractRisk()
 	w.contractText()
 }
@@ -89,30 +92,26 @@ func (w *words) accept(f manifest.Accepted) {
 	w.a.Effect = "Your agent's gateway signs the contract; from then on it binds both sides."
 	agent := manifest.Display(orText(w.x.Agent, "your agent"), 60)
 	if f.Isolation.Enforced == "gateway" {
-		w.line(Newly, "run", agent+", boxed by this gateway ("+box(f.Isolation.Level)+"): "+network(w.m.SandboxPolicy)+", own workspace")
+		w.line(Newly, "run", agent+", boxed by this gateway ("+box(f.Isolation.Level)+"): no network, own workspace")
 	} else {
 		w.line(Newly, "run", agent+", NOT boxed by this gateway: it can do what your user can")
 	}
 	w.files("read", "from "+w.who)
-	w.hosts("")
 	w.spend("you")
 	w.others()
+	w.mayCall()
 	w.repeat()
 	if len(f.Providers) > 0 {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
 	}
 	w.line(Newly, "return", "a JSON result and files")
-	host := "reach a host"
-	if len(w.m.SandboxPolicy.AllowedHosts) > 0 {
-		host = "reach another host"
-	}
-	w.line(Cannot, "cannot", host+", use your tools, see other tasks, hand the work on")
+	w.line(Cannot, "cannot", "reach a host, use your tools, see other tasks, hand the work on")
 	w.contractRisk()
 	w.contractText()
 }
 
 func (w *words) contractRisk() {
-	w.a.Risk = append([]string{"external"}, w.a.Risk...)
+	w.risk("external")
 	if len(w.m.Permissions.GrantedCapabilities) > 0 {
 		w.risk("credential")
 	}

@@ -83,7 +83,9 @@ func callOf(by Caller, in Proposal, peer signing.DID, refs []manifest.ArtifactRe
 		To    signing.DID            `json:"to"`
 		Draft manifest.Draft         `json:"draft"`
 		Files []manifest.ArtifactRef `json:"files"`
-	}{peer, draft, refs})
+		Of    string                 `json:"of,omitempty"`
+		Hand  []string               `json:"hand,omitempty"`
+	}{peer, draft, refs, in.Parent, in.HandOn})
 	if err != nil {
 		return c, &spec.Error{Reason: spec.Malformed, Err: err}
 	}

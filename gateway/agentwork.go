@@ -169,9 +169,13 @@ func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manif
 		revision = d.Revision + 1
 	}
 	u := t.usage(*row)
+	children, missing, err := t.receipts(*row)
+	if err != nil {
+		return err
+	}
 	receipt, err := manifest.Sign(&manifest.UsageReceipt{Type: "sealbridge/usage-receipt", ProtocolVersion: manifest.ProtocolVersion,
 		TaskID: row.Key.ID, ManifestDigest: row.Task.ManifestDigest(), Contract: contract.Digest, AgentDid: t.g.Agent.DID(), Revision: revision,
-		Limits: contract.Limits, Usage: u, Children: []signing.Digest{}, Complete: true, Missing: []string{}, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)
+		Limits: contract.Limits, Usage: u, Children: children, Complete: len(missing) == 0, Missing: missing, At: signing.TimeOf(t.now)}, t.g.Agent, t.now)
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (t *turn) answerOne(row *taskRow, a task.Ask) error {
 	case row.Task.Lapsed(a): // H9: it can only get a no
 		_, err := t.sayNo(row, manifest.Answered{Ask: a.Event, Reason: string(spec.Stale)})
 		return err
-	case row.Role == manifest.Requester && a.Amendment != nil && row.openAsk():
+	case row.Role == manifest.Requester && row.openAsk():
 		return nil // H9: our own first; looked at again when it is answered
 	}
 	_, err := t.say(row, manifest.Answered{Ask: a.Event, Yes: true})
@@ -184,6 +184,9 @@ func (t *turn) answering(row taskRow, subject signing.Digest) (manifest.Answered
 			first = &a.Decision
 		}
 		if a.Amendment != nil && policy.AmendmentSubject(a.Base, *a.Amendment, first) == subject {
+			return manifest.Answered{Ask: a.Event, Yes: true}, nil
+		}
+		if above, _ := row.Task.Contract(); a.Part != nil && policy.ChildSubject(a.Base, *a.Part, above, nil) == subject {
 			return manifest.Answered{Ask: a.Event, Yes: true}, nil
 		}
 	}

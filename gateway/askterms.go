@@ -42,6 +42,9 @@ func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.T
 	if x.Together, err = t.asTold(row); err != nil {
 		return x, err
 	}
+	if err := t.thirdIn(*row, c, &x); err != nil {
+		return x, err
+	}
 	x.Last, x.Finished, err = t.lastWith(row.Peer, row.Role)
 	return x, err
 }

@@ -140,6 +140,8 @@ func (t *turn) counterRow(by Caller, old taskRow, id manifest.TaskID) (row taskR
 	switch {
 	case old.Counter == nil:
 		return row, spec.Refuse(spec.NotFound, "", "this task was declined without a counter-proposal, or not at all")
+	case old.Parent != "":
+		return row, spec.Refuse(spec.NotPermitted, "", "G11: another part is another question; hand it on anew with these terms")
 	case old.Answered != "":
 		return row, spec.Refuse(spec.Conflict, "", "the counter-proposal was taken up in "+old.Answered)
 	}
@@ -164,6 +166,7 @@ func (t *turn) counterRow(by Caller, old taskRow, id manifest.TaskID) (row taskR
 	if _, err := manifest.ReadManifest(payload); err != nil {
 		return row, err
 	}
-	return taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: old.Peer, Title: m.Task.Title, Agent: by.Agent,
-		Proposal: payload, Files: old.Files, Named: old.Named || by == Owner, Claimed: old.Claimed, At: t.now, Here: map[string]bool{}}, nil
+	row = taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: old.Peer, Title: m.Task.Title, Agent: by.Agent,
+		Proposal: payload, Files: old.Files, Named: old.Named || by == Owner, Claimed: old.Claimed, At: t.now, Here: map[string]bool{}}
+	return row, t.pass(&row, nil)
 }

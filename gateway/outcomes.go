@@ -81,6 +81,12 @@ func (t *turn) refuseGate(row *taskRow, r askRow) (string, error) {
 		}
 		f.Yes, f.Reason = false, word
 		return t.sayNo(row, f)
+	case manifest.KindDelegated:
+		_, part, err := t.delegatingAgain(*row, r.Ask.SubjectDigest)
+		if err != nil {
+			return "", nil // nobody would hand it on any more
+		}
+		return "dropped", t.dropPart(part, word)
 	case manifest.KindAccepted:
 		return t.sayNo(row, manifest.Declined{Reason: word, Text: text, Counter: r.Counter})
 	case manifest.KindCompleted:

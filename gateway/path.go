@@ -200,6 +200,13 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if t.g.Runner != nil {
 		c.Isolation = t.g.Runner.Levels()
 	}
+	if row.Parent != "" && row.Task.IsZero() {
+		parent, err := t.row(row.Parent)
+		if err != nil {
+			return c, err
+		}
+		c.Parent = parent.Task
+	}
 	var err error
 	if c.Group, err = t.together(row); err != nil {
 		return c, err
@@ -287,6 +294,9 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 			f.Decision = &doc
 			return f, nil
 		case manifest.Answered:
+			f.Decision = &doc
+			return f, nil
+		case manifest.Delegated:
 			f.Decision = &doc
 			return f, nil
 		case manifest.Completed:

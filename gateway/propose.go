@@ -22,6 +22,9 @@ type Proposal struct {
 	DryRun bool           `json:"dryRun"`
 	ID     string         `json:"id,omitempty"` // the caller's own name for this call: said again, it joins the first (G8)
 
+	Parent string   `json:"parent,omitempty"` // the task that this is a part of, which we work on (P1)
+	HandOn []string `json:"handOn,omitempty"` // input files of it that go along, by their names there
+
 	Bridged *Bridged `json:"bridged,omitempty"` // the work came from another system
 }
 
@@ -34,6 +37,7 @@ type Proposed struct {
 	Manifest jcs.Value `json:"manifest"`
 	Sent     bool      `json:"sent"`
 	Joined   bool      `json:"joined,omitempty"` // the same was asked before: this is that task
+	Above    string    `json:"above,omitempty"`  // of a part: the contact who is asked for it first
 	InLine   bool      `json:"inLine,omitempty"` // it is asked about when an earlier question about the contact is closed (B9)
 }
 
@@ -90,7 +94,12 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 				return err
 			}
 		}
-		if out, err = t.sayProposal(&row); err != nil {
+		if row.Parent != "" {
+			out, err = t.askToHandOn(&row)
+		} else {
+			out, err = t.sayProposal(&row)
+		}
+		if err != nil {
 			return err
 		}
 		return t.called(c, row.Key.String())
@@ -100,9 +109,25 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 
 // newRow is a task of ours as a draft makes it: nothing of it was said.
 func (t *turn) newRow(by Caller, in Proposal, id manifest.TaskID, refs []manifest.ArtifactRef, files []string) (row taskRow, err error) {
+	var parent taskRow
+	if in.Parent != "" {
+		if parent, err = t.handing(by, in.Parent); err != nil {
+			return row, err
+		}
+		more, err := handedOn(parent, in.HandOn)
+		if err != nil {
+			return row, err
+		}
+		refs = append(refs[:len(refs):len(refs)], more...)
+	}
 	m, peer, err := t.contract(in, id, refs)
 	if err != nil {
 		return row, err
+	}
+	if in.Parent != "" {
+		if err := t.narrow(&m, in.Draft, parent); err != nil {
+			return row, err
+		}
 	}
 	payload, err := jcs.Encode(m)
 	if err != nil {
@@ -114,8 +139,12 @@ func (t *turn) newRow(by Caller, in Proposal, id manifest.TaskID, refs []manifes
 	if err := t.g.checkInput(m); err != nil {
 		return row, err
 	}
-	return taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title, Agent: by.Agent,
-		Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}, nil
+	row = taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title, Agent: by.Agent,
+		Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
+	if in.Parent != "" {
+		row.Parent = parent.Key.String()
+	}
+	return row, t.pass(&row, parent.Task.Passes())
 }
 
 // sayProposal decides about a new task of ours: it is said, or its owner is asked.
@@ -147,6 +176,7 @@ func (t *turn) dry(row taskRow) error {
 	if err != nil {
 		return err
 	}
+	c.Rehearsal = true
 	if d := t.may(c); d.Outcome == policy.Deny {
 		return t.denied(d)
 	}

@@ -56,15 +56,18 @@ type taskRow struct {
 	Role     manifest.Role    `json:"role"`
 	Peer     signing.DID      `json:"peer"` // owner of the other side
 	Title    string           `json:"title"`
-	Agent    string           `json:"agent"`    // of ours: who works, or who asked
-	Proposal jcs.Value        `json:"proposal"` // a manifest that waits for its gate; nothing of it left this gateway
-	Change   *changeRow       `json:"change"`   // an amendment that waits for its gate
-	Refused  signing.Digest   `json:"refused"`  // the contract for which our owner wanted no more budget
-	Dropped  string           `json:"dropped"`  // why a proposal was never said
-	Files    []string         `json:"files"`    // paths that a person or an agent named
-	Named    bool             `json:"named"`    // a person named them
-	Claimed  bool             `json:"claimed"`  // the draft said that a claimed isolation is enough
-	Chosen   []string         `json:"chosen"`   // what another system did not say and we chose (J6)
+	Agent    string           `json:"agent"`             // of ours: who works, or who asked
+	Proposal jcs.Value        `json:"proposal"`          // a manifest that waits for its gate; nothing of it left this gateway
+	Passes   []jcs.Value      `json:"passes,omitempty"`  // that go with a proposal of ours (P2)
+	Parent   string           `json:"parent,omitempty"`  // key of the task of which this one is a part
+	Untaken  bool             `json:"untaken,omitempty"` // the other side refused the proposal
+	Change   *changeRow       `json:"change"`            // an amendment that waits for its gate
+	Refused  signing.Digest   `json:"refused"`           // the contract for which our owner wanted no more budget
+	Dropped  string           `json:"dropped"`           // why a proposal was never said
+	Files    []string         `json:"files"`             // paths that a person or an agent named
+	Named    bool             `json:"named"`             // a person named them
+	Claimed  bool             `json:"claimed"`           // the draft said that a claimed isolation is enough
+	Chosen   []string         `json:"chosen"`            // what another system did not say and we chose (J6)
 
 	Together manifest.GroupKind `json:"together,omitempty"` // others are asked for the same (P4)
 	Group    string             `json:"group,omitempty"`    // of a task of ours: its group
@@ -215,6 +218,11 @@ func (t *turn) putRow(row taskRow) error {
 	group := groupOpen
 	if row.done(t.now) {
 		group = groupEnded
+	}
+	if row.Parent != "" && row.Task.IsZero() && row.Dropped != "" { // its share comes back
+		if err := t.owe(jobPart, row.Key.String(), nil); err != nil {
+			return err
+		}
 	}
 	if row.Role == manifest.Requester && row.Agent != "" || row.Session {
 		if err := mine.Put(t.Tx, row.Key.String(), row.Agent+"/"+group, struct{}{}); err != nil {

@@ -17,6 +17,14 @@ func (t *turn) wants(row taskRow) error {
 		return nil
 	}
 	key := row.Key.String()
+	if row.Parent != "" {
+		if err := t.owe(jobPart, key, nil); err != nil {
+			return err
+		}
+	}
+	if err := t.partsWant(row); err != nil {
+		return err
+	}
 	if row.Role == manifest.Requester && row.Task.Outcome(t.now) == "" {
 		if err := t.oweAt(jobDeadline, key, row.Task.Deadline(), nil); err != nil {
 			return err
@@ -131,6 +139,9 @@ func (t *turn) factOf(row taskRow, r askRow) (manifest.Fact, error) {
 		return t.asking(row)
 	case manifest.KindAnswered:
 		return t.answering(row, r.Ask.SubjectDigest)
+	case manifest.KindDelegated:
+		f, _, err := t.delegatingAgain(row, r.Ask.SubjectDigest)
+		return f, err
 	case manifest.KindCompleted:
 		d := row.Task.Delivery()
 		if d == nil || row.Report == nil || row.Report.Delivery != d.Digest {
@@ -150,7 +161,7 @@ func (t *turn) proposal(row taskRow) (manifest.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Proposed{Manifest: payload, Signature: b, Group: row.Together}, nil
+	return manifest.Proposed{Manifest: payload, Signature: b, Passes: row.Passes, Group: row.Together}, nil
 }
 
 // acceptance says yes to a contract, with what this gateway can hold to (X6).

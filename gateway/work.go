@@ -256,7 +256,13 @@ func (t *turn) usage(row taskRow) manifest.Usage {
 	if err != nil {
 		return u
 	}
-	of := func(m policy.Meter) int64 { b := l.Of(policy.MeterOf(row.Key, m)); return b.Committed + b.Reserved() }
+	if len(row.Task.Children()) > 0 { // another gateway's word is in every figure (L6)
+		u.Source = manifest.Sources{InputTokens: "claimed", OutputTokens: "claimed", ToolInvocations: "claimed", WallClockSeconds: "claimed"}
+	}
+	of := func(m policy.Meter) int64 {
+		b := l.Of(policy.MeterOf(row.Key, m))
+		return b.Committed + b.Reserved() - row.onlyAsked(b)
+	}
 	u.Meters = manifest.Meters{InputTokens: of(policy.InputTokens), OutputTokens: of(policy.OutputTokens),
 		ToolInvocations: of(policy.ToolInvocations), WallClockSeconds: of(policy.WallClockSeconds)}
 	return u

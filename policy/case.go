@@ -36,14 +36,15 @@ func (o Outcome) String() string {
 
 // Case is all that a decision may look at.
 type Case struct {
-	Event    manifest.Event // a draft of ours, or a fact; seq, prev and seen filled
-	Parent   task.Task      // for a proposal of our own: the task that it is a part of
-	Role     manifest.Role  // our own side in this task; "" for an auditor
-	By       signing.DID    // who says it: the author
-	Task     task.Task      // as it stands before the event
-	Ledger   Ledger         // at least Accounts(…)
-	Consents []Consent      // verified decisions about this task
-	At       time.Time      // of this gateway, inside its turn (T2)
+	Event     manifest.Event // a draft of ours, or a fact; seq, prev and seen filled
+	Rehearsal bool           // nothing is said: what a proposal has to follow may still be ahead
+	Parent    task.Task      // for a proposal of our own: the task that it is a part of
+	Role      manifest.Role  // our own side in this task; "" for an auditor
+	By        signing.DID    // who says it: the author
+	Task      task.Task      // as it stands before the event
+	Ledger    Ledger         // at least Accounts(…)
+	Consents  []Consent      // verified decisions about this task
+	At        time.Time      // of this gateway, inside its turn (T2)
 
 	// For Decide only: what the law does not look at.
 	Caller          string   // our agent's name, "" for the owner's own command

@@ -14,7 +14,7 @@ func (l *law) judgePasses(docs []jcs.Value) *Decision {
 	if err := Passes(l.m, signing.DigestOf(l.payload.Bytes()), docs); err != nil {
 		return denied(ruleOf(err, "P2"), spec.ReasonOf(err), pathOf(err), limitOf(err))
 	}
-	if l.m.ParentTaskID != nil && l.own && l.author == manifest.Requester && l.Task.IsZero() && !delegated(l.Parent, l.Event.ManifestDigest) {
+	if l.m.ParentTaskID != nil && l.own && l.author == manifest.Requester && l.Task.IsZero() && !l.Rehearsal && !delegated(l.Parent, l.Event.ManifestDigest) {
 		return denied("G11", spec.GateOpen, "/body/manifest/parentTaskId", "delegated first")
 	}
 	return nil

@@ -219,8 +219,6 @@ func unsupported(m manifest.TaskManifest) *Decision {
 	}
 	s := m.SandboxPolicy
 	switch {
-	case m.Permissions.MaxDelegationDepth > 0 || m.ParentTaskID != nil:
-		return denied("P1", spec.DepthExceeded, "/permissions/maxDelegationDepth", "0")
 	case s.NetworkAccess != "none" || len(s.AllowedHosts) > 0:
 		return denied("X1", spec.UnsupportedIsolation, "/sandboxPolicy/networkAccess", "none")
 	case s.IsolationLevel == "microvm":

@@ -28,7 +28,7 @@ type entry struct {
 	Reserved  *manifest.Meters    `json:"reserved,omitempty"`
 	Usage     *manifest.Usage     `json:"usage,omitempty"`
 	Decision  signing.Digest      `json:"decision,omitzero"` // of the gate-decision that came with it
-	Reason    string              `json:"reason,omitempty"`  // declined, failed, cancelled: in the author's words
+	Reason    string              `json:"reason,omitempty"`  // declined, failed, cancelled, answered: in the author's words
 	Accepted  *Terms              `json:"accepted,omitempty"`
 	Opens     string              `json:"opens,omitempty"`    // progressed: a host
 	Enclosed  []signing.Digest    `json:"enclosed,omitempty"` // disputed: the events that break the other chain
@@ -100,7 +100,7 @@ func (n *entry) read(f manifest.Fact) {
 	case manifest.Asked:
 		n.readAsk(b)
 	case manifest.Answered:
-		n.Of, n.Yes, n.Decision = b.Ask, b.Yes, digestOfValue(b.Decision)
+		n.Of, n.Yes, n.Reason, n.Decision = b.Ask, b.Yes, b.Reason, digestOfValue(b.Decision)
 	case manifest.Delivered:
 		n.Of, n.Doc, n.Revision, n.Usage = b.Delivery.Contract, DigestOf(b.Delivery), b.Delivery.Revision, &b.Usage
 		if n.Doc.IsZero() {

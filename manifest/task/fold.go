@@ -46,6 +46,7 @@ type Ask struct {
 	Answer         signing.Digest // of the answered event, or zero
 	AnswerSeq      int64
 	AnswerDecision signing.Digest
+	Reason         string // of a no
 }
 
 // Ending is one side's ending. Endings stand beside the state and beside each other (H4).
@@ -217,7 +218,7 @@ func (f fold) answer(by manifest.Role, n entry, original signing.Digest) fold {
 		if a.Event != n.Of {
 			continue
 		}
-		a.Status, a.Answer, a.AnswerSeq, a.AnswerDecision = AskNo, n.Digest, n.Seq, n.Decision
+		a.Status, a.Answer, a.AnswerSeq, a.AnswerDecision, a.Reason = AskNo, n.Digest, n.Seq, n.Decision, n.Reason
 		if n.Yes {
 			a.Status = AskYes
 		}

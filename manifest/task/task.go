@@ -165,6 +165,9 @@ func (t Task) Delivery() *Delivery {
 // Deliveries are all revisions, in order.
 func (t Task) Deliveries() []Delivery { return kept(t.f.Deliveries) }
 
+// Stopped says whether the worker said its last word after the requester had ended the task (B3).
+func (t Task) Stopped() bool { return t.f.StoppedAt != 0 }
+
 // Children are the delegated children, in order.
 func (t Task) Children() []Child { return kept(t.f.Children) }
 

@@ -95,7 +95,7 @@ func (v view) ask(of signing.Digest) (Ask, bool) {
 			continue
 		}
 		if a.By == v.author && a.AnswerSeq > v.seen {
-			a.Status, a.AnswerSeq, a.Answer = AskOpen, 0, signing.Digest{}
+			a.Status, a.AnswerSeq, a.Answer, a.Reason = AskOpen, 0, signing.Digest{}, ""
 		}
 		return a, true
 	}

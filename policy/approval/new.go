@@ -28,6 +28,8 @@ type Terms struct {
 	Delivery *manifest.Delivery     // DELIVERY_ACCEPT: the delivery itself
 	Usage    *manifest.Usage        // DELIVERY_ACCEPT: as it was delivered
 	Chosen   []string               // what another system left open and this gateway chose (J6)
+	Third    string                 // SUB_DELEGATION: our name for the owner who would do the part; "" where we have none
+	Above    int                    // passes above this task: owners of whom nobody tells us
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 	Together *Together              // others are asked for the same (P4); nil for a task that stands alone
 }

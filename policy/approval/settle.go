@@ -140,6 +140,8 @@ func Withdraws(a Ask, t task.Task) string {
 		return "another contract is in force"
 	case isAmendment(a):
 		return ""
+	case a.Gate == manifest.SubGate && handedOn(a, t):
+		return "the part was handed on already"
 	case a.Gate == manifest.ContractGate && a.Side == manifest.Worker && t.State() != task.Proposed:
 		return "the contract was accepted already"
 	case a.Gate == manifest.DeliveryGate && !delivered(a, t):

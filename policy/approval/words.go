@@ -32,9 +32,20 @@ func (w *words) say(c policy.Case) error {
 			w.amend(c.Task.InForce(), *f.Amendment, true)
 		}
 	case manifest.Answered:
-		if k, ok := c.Task.Ask(f.Ask); ok && k.Amendment != nil {
+		k, ok := c.Task.Ask(f.Ask)
+		if ok && k.Part != nil {
+			return w.handOn(*k.Part, false)
+		}
+		if ok && k.Amendment != nil {
 			w.amend(c.Task.InForce(), *k.Amendment, false)
 		}
+	case manifest.Delegated:
+		for _, k := range c.Task.Asks() {
+			if k.Answer == f.Answer && k.Part != nil {
+				return w.handOn(*k.Part, true)
+			}
+		}
+		return spec.Refuse(spec.Internal, "", "G11: no yes to this child")
 	case manifest.Completed:
 		return w.deliver(f)
 	default:
@@ -77,10 +88,11 @@ func (w *words) propose(c policy.Case) {
 	if c.ClaimedIsEnough { // X6: what the requester gives up stands on her card
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}
+	w.deeper(w.who)
 	if len(w.m.Permissions.GrantedCapabilities) > 0 {
-		w.line(Cannot, "cannot", "use any other tool of yours, run anything here, hand the work on")
+		w.line(Cannot, "cannot", w.onward("use any other tool of yours, run anything here"))
 	} else {
-		w.line(Cannot, "cannot", "use your tools, run anything here, hand the work on")
+		w.line(Cannot, "cannot", w.onward("use your tools, run anything here"))
 	}
 	w.contractRisk()
 	w.contractText()
@@ -105,7 +117,8 @@ func (w *words) accept(f manifest.Accepted) {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
 	}
 	w.line(Newly, "return", "a JSON result and files")
-	w.line(Cannot, "cannot", "reach a host, use your tools, see other tasks, hand the work on")
+	w.deeper("you")
+	w.line(Cannot, "cannot", w.onward("reach a host, use your tools, see other tasks"))
 	w.contractRisk()
 	w.contractText()
 }

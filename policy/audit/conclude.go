@@ -12,7 +12,9 @@ import (
 	"sealbridge/spec"
 )
 
-func contractSubject(payload jcs.Value) signing.Digest { return policy.ContractSubject(payload) }
+func contractSubject(payload jcs.Value, passes []jcs.Value) signing.Digest {
+	return policy.ContractSubject(payload, passes...)
+}
 
 // name is what a side is called: by the auditor, else as its certificate or
 // the contract says, escaped; "requester" where nobody said.

@@ -220,7 +220,7 @@ func (a *audit) signatures() map[manifest.Role]bool {
 func (a *audit) decidedAlone(r manifest.Role) bool {
 	for _, c := range a.consents {
 		if c.Gate == manifest.ContractGate && c.Owner == a.party(r).OwnerDid && c.Lasts == "once" &&
-			c.Subject == contractSubject(a.payload) && c.Contract == contractOf(a.digest) {
+			c.Subject == contractSubject(a.payload, a.task.Passes()) && c.Contract == contractOf(a.digest) {
 			return true
 		}
 	}

@@ -202,34 +202,29 @@ func (t *turn) rerun(row *taskRow, l policy.Ledger, ms []policy.Move) error {
 // of its own where it may be handed on (P2). It is made once: its digest stands
 // in what the owner is asked about.
 func (t *turn) pass(row *taskRow, above []jcs.Value) error {
-	row.Passes = append([]jcs.Value{}, above...)
+	row.Passes = append([]jcs.Value(nil), above...)
 	m := row.contract()
 	if m.Permissions.MaxDelegationDepth == 0 || m.Worker == nil {
 		return nil
 	}
-	p := manifest.DelegationPass{Type: "sealbridge/delegation-pass", ProtocolVersion: manifest.ProtocolVersion, TaskID: m.TaskID,
-		ManifestDigest: signing.DigestOf(row.Proposal.Bytes()), AgentDid: m.Requester.AgentDid, Audience: m.Worker.AgentDid,
-		Bounds: manifest.BoundsOf(m), Tokens: []signing.Digest{}, At: signing.TimeOf(t.now)}
+	var up manifest.Signed
+	nonce := ""
 	if n := len(above); n > 0 {
-		up, err := manifest.OpenValue(above[n-1], t.g.keys)
-		if err != nil {
+		var err error
+		if up, err = manifest.OpenValue(above[n-1], t.g.keys); err != nil {
 			return err
 		}
-		parent, ok := up.Document().(*manifest.DelegationPass)
-		if !ok {
-			return spec.Refuse(spec.Internal, "/passes", "P2: a delegation-pass")
-		}
-		digest := up.Digest()
-		p.Parent, p.Nonce, p.Owners = &digest, parent.Nonce, append([]signing.Digest{}, parent.Owners...)
 	} else {
 		var b [16]byte
 		if _, err := io.ReadFull(t.g.Chance, b[:]); err != nil {
 			return err
 		}
-		p.Nonce = base64.RawURLEncoding.EncodeToString(b[:])
-		p.Owners = []signing.Digest{manifest.OwnerMark(p.Nonce, m.Requester.OwnerDid)}
+		nonce = base64.RawURLEncoding.EncodeToString(b[:])
 	}
-	p.Owners = append(p.Owners, manifest.OwnerMark(p.Nonce, m.Worker.OwnerDid))
+	p, err := manifest.PassFor(m, row.digest(), up, nonce, t.now)
+	if err != nil {
+		return err
+	}
 	v, err := manifest.Sign(&p, t.g.Agent, t.now)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/base64"
 	"slices"
+	"time"
 
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
@@ -80,6 +81,28 @@ type DelegationPass struct {
 // Link is the pass's place in its chain.
 func (p *DelegationPass) Link() Link {
 	return Link{p.TaskID, p.ManifestDigest, p.AgentDid, p.Audience, p.Parent, p.Deadline, p.Depth}
+}
+
+// PassFor is the pass that goes with a contract, unsigned: below the pass above
+// it, or with a nonce of its own at the root (P2). digest is the contract's.
+func PassFor(m TaskManifest, digest signing.Digest, above Signed, nonce string, at time.Time) (p DelegationPass, err error) {
+	if m.Worker == nil {
+		return p, refuse("/worker", "P2: named")
+	}
+	p = DelegationPass{Type: "sealbridge/delegation-pass", ProtocolVersion: ProtocolVersion, TaskID: m.TaskID, ManifestDigest: digest,
+		AgentDid: m.Requester.AgentDid, Audience: m.Worker.AgentDid, Bounds: BoundsOf(m), Tokens: []signing.Digest{}, Nonce: nonce, At: signing.TimeOf(at)}
+	if above.IsZero() {
+		p.Owners = []signing.Digest{OwnerMark(nonce, m.Requester.OwnerDid)}
+	} else {
+		up, ok := above.Document().(*DelegationPass)
+		if !ok {
+			return p, spec.Refuse(spec.UnknownType, "/parent", "P2: a delegation-pass")
+		}
+		parent := above.Digest()
+		p.Parent, p.Nonce, p.Owners = &parent, up.Nonce, slices.Clone(up.Owners)
+	}
+	p.Owners = append(p.Owners, OwnerMark(p.Nonce, m.Worker.OwnerDid))
+	return p, nil
 }
 
 // OwnerMark is how a pass names an owner: SHA-256(root nonce ‖ owner DID).

@@ -137,6 +137,10 @@ func narrows(parent, child manifest.Linked) *axis {
 		if p, ok := parent.(*manifest.CapabilityToken); ok {
 			return widerToken(p, c)
 		}
+	case *manifest.DelegationPass:
+		if p, ok := parent.(*manifest.DelegationPass); ok {
+			return widerPass(p, c)
+		}
 	}
 	return &axis{"C2", "/type", "a link of the same kind"}
 }

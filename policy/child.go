@@ -94,7 +94,7 @@ func (l *law) judgeShare(a manifest.Amendment, path string) *Decision {
 	if a.Deadline == nil {
 		return nil
 	}
-	chain, err := openPasses(l.passes)
+	chain, _, err := openPasses(l.passes)
 	above := len(chain) - 1
 	if l.m.Permissions.MaxDelegationDepth > 0 {
 		above--

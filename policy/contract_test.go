@@ -103,11 +103,11 @@ func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 	}{
 		{"a grant outside the grammar of resources", withGrant(func(g *manifest.Grant) { g.Resource = "mcp://docs/../secret" }), spec.CapabilityDenied},
 		{"a grant with constraints outside the dialect", withGrant(func(g *manifest.Grant) { g.ArgConstraints = must(jcs.Parse([]byte(`{"not":{}}`))) }), spec.CapabilityDenied},
-		{"delegation", func(m *manifest.TaskManifest) { m.Permissions.MaxDelegationDepth = 1 }, spec.DepthExceeded},
-		{"a child", func(m *manifest.TaskManifest) {
+		{"delegation without a pass", func(m *manifest.TaskManifest) { m.Permissions.MaxDelegationDepth = 1 }, spec.NotAttenuated},
+		{"a child without passes", func(m *manifest.TaskManifest) {
 			id := must(manifest.ParseTaskID("task_parent00"))
 			m.ParentTaskID = &id
-		}, spec.DepthExceeded},
+		}, spec.NotAttenuated},
 		{"hosts", func(m *manifest.TaskManifest) {
 			m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"example.org"}
 		}, spec.UnsupportedIsolation},

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
@@ -20,7 +22,7 @@ import (
 // The work is bounded: five passes, each opened once (C6).
 func Passes(m manifest.TaskManifest, digest signing.Digest, docs []jcs.Value) error {
 	var own, above *manifest.DelegationPass
-	chain, err := openPasses(docs)
+	chain, links, err := openPasses(docs)
 	switch {
 	case err != nil:
 		return err
@@ -42,57 +44,66 @@ func Passes(m manifest.TaskManifest, digest signing.Digest, docs []jcs.Value) er
 			return err
 		}
 	}
+	if err := follow(links); err != nil {
+		return err
+	}
 	if own != nil {
 		return ownPass(m, digest, *own, len(docs)-1)
 	}
 	return nil
 }
 
-// openPasses opens a chain and holds each pass against the one before it.
-func openPasses(docs []jcs.Value) (chain []*manifest.DelegationPass, err error) {
+// openPasses opens passes, each alone.
+func openPasses(docs []jcs.Value) (chain []*manifest.DelegationPass, links []manifest.Signed, err error) {
 	if len(docs) > manifest.MaxPasses {
-		return nil, passError(manifest.MaxPasses, spec.DepthExceeded, "P2: five steps in all")
+		return nil, nil, passError(manifest.MaxPasses, spec.DepthExceeded, "P2: five steps in all")
 	}
+	links = make([]manifest.Signed, len(docs))
 	for i, doc := range docs {
-		s, err := manifest.OpenValue(doc, nil)
-		if err != nil {
-			return nil, spec.At(passPath(i), err)
+		if links[i], err = manifest.OpenValue(doc, nil); err != nil {
+			return nil, nil, spec.At(passPath(i), err)
 		}
-		p, ok := s.Document().(*manifest.DelegationPass)
+		p, ok := links[i].Document().(*manifest.DelegationPass)
 		if !ok {
-			return nil, passError(i, spec.UnknownType, "P2: a delegation-pass")
-		}
-		if i == 0 && p.Parent != nil {
-			return nil, passError(i, spec.NotAttenuated, "P2: the root has no parent")
-		}
-		if i > 0 {
-			if err := followsPass(*chain[i-1], signing.DigestOf(docs[i-1].Bytes()), *p, i); err != nil {
-				return nil, err
-			}
+			return nil, nil, passError(i, spec.UnknownType, "P2: a delegation-pass")
 		}
 		chain = append(chain, p)
 	}
-	return chain, nil
+	return chain, links, nil
 }
 
-// followsPass holds two neighbours against each other (P1, P2).
-func followsPass(above manifest.DelegationPass, digest signing.Digest, p manifest.DelegationPass, i int) error {
+// follow holds passes against each other as links of one chain, by the same
+// verifier as tokens (C2a to C2c, C2i).
+func follow(links []manifest.Signed) error {
+	if len(links) == 0 {
+		return nil
+	}
+	var bad *LinkError
+	_, err := NewChain(links...)
+	if errors.As(err, &bad) {
+		return spec.At(passPath(bad.Link-1), bad.Unwrap())
+	}
+	return err
+}
+
+// widerPass says where a pass is not within the one before it, but for its
+// depth, which every link of a chain is held against (P1, P3).
+func widerPass(above, p *manifest.DelegationPass) *axis {
 	n := len(above.Owners)
 	switch {
-	case p.Parent == nil || *p.Parent != digest:
-		return passError(i, spec.BadDigest, "P2: names the pass before it")
-	case p.AgentDid != above.Audience:
-		return passError(i, spec.WrongSigner, "P2: issued by the audience of the pass before it")
-	case p.TaskID == above.TaskID || p.ManifestDigest == above.ManifestDigest:
-		return passError(i, spec.NotAttenuated, "P2: another task")
-	case p.Nonce != above.Nonce || len(p.Owners) != n+1 || !slices.Equal(p.Owners[:n], above.Owners):
-		return passError(i, spec.NotAttenuated, "P3: the owners so far and one more")
+	case p.Nonce != above.Nonce:
+		return &axis{"P3", "/nonce", "that of the root"}
+	case len(p.Owners) != n+1 || !slices.Equal(p.Owners[:n], above.Owners):
+		return &axis{"P3", "/owners", "the owners so far and one more"}
 	case p.At.Time().Before(above.At.Time().Add(-MaxAhead)):
-		return passError(i, spec.NotAttenuated, "T1: not before the pass before it")
-	case slices.ContainsFunc(p.Tokens, func(t signing.Digest) bool { return t == digest }):
-		return passError(i, spec.NotAttenuated, "P2: a pass is no token")
+		return &axis{"T1", "/at", "not before the pass before it"}
 	}
-	return spec.At(passPath(i), Attenuates(above.Bounds, p.Bounds))
+	for _, order := range axes[1:] {
+		if err := order(above.Bounds, p.Bounds); err != nil {
+			return &axis{"P1", pathOf(err), strings.TrimPrefix(limitOf(err), "P1: ")}
+		}
+	}
+	return nil
 }
 
 // underPass holds a child contract against the pass above it: whose it is, that

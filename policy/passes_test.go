@@ -44,16 +44,11 @@ func contractOf(from, to party, name string, depth int64, mend func(*manifest.Ta
 }
 
 func passFor(m manifest.TaskManifest, by signing.Signer, above []jcs.Value, mend func(*manifest.DelegationPass)) jcs.Value {
-	p := manifest.DelegationPass{Type: "sealbridge/delegation-pass", ProtocolVersion: manifest.ProtocolVersion, TaskID: m.TaskID,
-		ManifestDigest: signing.DigestOf(must(jcs.Encode(m)).Bytes()), AgentDid: m.Requester.AgentDid, Audience: m.Worker.AgentDid,
-		Bounds: manifest.BoundsOf(m), Tokens: []signing.Digest{}, Nonce: nonce, At: signing.TimeOf(t0)}
-	p.Owners = []signing.Digest{manifest.OwnerMark(nonce, m.Requester.OwnerDid)}
+	var up manifest.Signed
 	if n := len(above); n > 0 {
-		d := signing.DigestOf(above[n-1].Bytes())
-		up := must(manifest.OpenValue(above[n-1], nil)).Document().(*manifest.DelegationPass)
-		p.Parent, p.Owners = &d, append([]signing.Digest{}, up.Owners...)
+		up = must(manifest.OpenValue(above[n-1], nil))
 	}
-	p.Owners = append(p.Owners, manifest.OwnerMark(nonce, m.Worker.OwnerDid))
+	p := must(manifest.PassFor(m, signing.DigestOf(must(jcs.Encode(m)).Bytes()), up, nonce, t0))
 	if mend != nil {
 		mend(&p)
 	}

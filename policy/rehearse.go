@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"encoding/base64"
 	"time"
 
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 )
 
 // Rehearsal is a draft that nobody sends: as if our side would propose it to a
@@ -47,6 +49,17 @@ func (p Policy) Rehearse(r Rehearsal) (m manifest.TaskManifest, d Decision, err 
 		return m, d, err
 	}
 	proposed := manifest.Proposed{Manifest: payload, Signature: block}
+	if m.Permissions.MaxDelegationDepth > 0 {
+		pass, err := manifest.PassFor(m, signing.DigestOf(payload.Bytes()), manifest.Signed{}, base64.RawURLEncoding.EncodeToString(make([]byte, 16)), r.At)
+		if err != nil {
+			return m, d, err
+		}
+		v, err := manifest.Sign(&pass, k[1], r.At)
+		if err != nil {
+			return m, d, err
+		}
+		proposed.Passes = []jcs.Value{v.Wire()}
+	}
 	c := Case{Event: task.Task{}.Next(k[1].DID(), manifest.Body{Fact: proposed}, r.At), Role: r.Side, By: k[1].DID(), At: r.At,
 		Caller: r.Caller, Contact: Contact{Name: r.Contact, Owner: k[2].DID(), Confirmed: true}, Files: r.Files}
 	if r.Named {

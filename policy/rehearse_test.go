@@ -19,6 +19,8 @@ func TestARehearsalDecidesAsAGatewayWould(t *testing.T) {
 	large.Budget.OutputTokens = "40k"
 	deep := draft
 	deep.Depth = 1
+	free := draft
+	free.Grants = []manifest.DraftGrant{{Resource: "mcp://docs/../x", Tools: []string{"read"}}}
 	for what, c := range map[string]struct {
 		r       Rehearsal
 		want    Outcome
@@ -32,7 +34,8 @@ func TestARehearsalDecidesAsAGatewayWould(t *testing.T) {
 		"work from ben":       {Rehearsal{Draft: draft, Side: manifest.Worker, Contact: "ben", Caller: "coder"}, Hold, spec.GateOpen, "incoming", 0},
 		"too much from ben":   {Rehearsal{Draft: large, Side: manifest.Worker, Contact: "ben", Caller: "coder"}, Deny, spec.PolicyDenied, "incoming", 0},
 		"work from eve":       {Rehearsal{Draft: draft, Side: manifest.Worker, Contact: "eve", Caller: "coder"}, Deny, spec.PolicyDenied, "incoming", -1},
-		"what no gateway can": {Rehearsal{Draft: deep, Side: manifest.Worker, Contact: "ben", Caller: "coder"}, Deny, spec.DepthExceeded, "", -1},
+		"to be handed on":     {Rehearsal{Draft: deep, Side: manifest.Worker, Contact: "ben", Caller: "coder"}, Hold, spec.GateOpen, "incoming", 0},
+		"what no gateway can": {Rehearsal{Draft: free, Side: manifest.Worker, Contact: "ben", Caller: "coder"}, Deny, spec.CapabilityDenied, "", -1},
 	} {
 		c.r.At = t0
 		m, d, err := base.Rehearse(c.r)

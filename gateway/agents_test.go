@@ -260,8 +260,8 @@ func TestAnAgentWishesForAContactAndMakesNone(t *testing.T) { // K2
 
 // askedByAgents are the questions of the agents' door. Whatever else takes a
 // caller refuses one that is an agent: a new method is on one side or the other.
-var askedByAgents = strings.Fields(`AgentTask AnswerOffer Approval Askables CallTool Cancel Capabilities Checkpoint Contacts Counters GiveUp Inbox Mentions MyTasks Place Propose ProposeSeveral
-	ReadInput ReadResult RequestApproval RequestContact Result ReturnResult StartWork Status TakeUpCounter Task Tasks VerifyEvidence Watch`)
+var askedByAgents = strings.Fields(`AgentTask AnswerOffer Approval Askables CallTool Cancel Capabilities Checkpoint Contacts Counters GiveUp Inbox Mentions ModelRunOf MyTasks Place Propose ProposeSeveral
+	ReadInput ReadResult RequestApproval RequestBudget RequestContact Result ReturnResult StartWork Status TakeUpCounter Task Tasks VerifyEvidence Watch`)
 
 func TestEveryMethodThatIsNotTheAgentsRefusesThem(t *testing.T) { // G9
 	ann, _ := pair(t)

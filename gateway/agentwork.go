@@ -81,6 +81,10 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 		if out.Usage != nil {
 			used.InputTokens, used.OutputTokens = out.Usage.InputTokens, out.Usage.OutputTokens
 		}
+		over, err := t.passed(&row, used)
+		if err != nil {
+			return err
+		}
 		if err := t.commitRun(&row, used, false); err != nil {
 			return err
 		}
@@ -89,6 +93,9 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 		}
 		if row.Task.Ended() || row.Task.State() != task.Working {
 			return t.wants(row)
+		}
+		if over != "" { // it says of itself that it used more than there was (B2)
+			return t.exhausted(&row, over)
 		}
 		m := row.Task.Manifest()
 		if why == "" {

@@ -8,6 +8,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
 	"sealbridge/policy"
+	"sealbridge/policy/approval"
 	"sealbridge/signing"
 	"sealbridge/spec"
 )
@@ -37,6 +38,7 @@ type Changed struct {
 type changeRow struct {
 	Base      signing.Digest     `json:"base"`
 	Amendment manifest.Amendment `json:"amendment"`
+	Wished    bool               `json:"wished,omitempty"` // by a program, or because a meter ran out: our owner decides first in any case
 }
 
 // Amend asks the other owner for another budget, deadline or number of retries (H9).
@@ -56,7 +58,7 @@ func (g *Gateway) Amend(ctx context.Context, by Caller, in Change) (out Changed,
 		if a.Withdraw, err = in.withdrawn(row); err != nil {
 			return err
 		}
-		said, err := t.askOwner(&row, a)
+		said, err := t.askOwner(&row, a, false)
 		out = Changed{Task: row.Key.ID.String(), Sent: said.Outcome == policy.Allow, Amendment: a}
 		if said.Ask != nil {
 			out.Ask = said.Ask.Ask.AskID.String()
@@ -101,8 +103,8 @@ func (in Change) withdrawn(row taskRow) (out []manifest.CapabilityID, err error)
 }
 
 // askOwner says asked with an amendment on the contract in force, or holds it for our own owner.
-func (t *turn) askOwner(row *taskRow, a manifest.Amendment) (Said, error) {
-	row.Change = &changeRow{row.Task.InForce().Digest, a}
+func (t *turn) askOwner(row *taskRow, a manifest.Amendment, wished bool) (Said, error) {
+	row.Change = &changeRow{row.Task.InForce().Digest, a, wished}
 	fact, err := t.asking(*row)
 	if err != nil {
 		return Said{}, err
@@ -233,4 +235,85 @@ func changeWords(a manifest.Amendment) string {
 		out = append(out, itoa(n)+" grants withdrawn")
 	}
 	return strings.Join(out, "; ")
+}
+
+// BudgetWish is what an agent would like to have more of: new limits of meters.
+type BudgetWish struct {
+	Task                    string
+	InputTokens             *int64
+	OutputTokens, ToolCalls *int64
+	Seconds                 *int64 // of working time
+}
+
+// RequestBudget asks for more budget of a task that the caller works on: its own
+// owner first, then the other one (H10). It waits for nobody; the same wish again
+// joins the one that is open (G8), and work goes on within what there is.
+func (g *Gateway) RequestBudget(ctx context.Context, by Caller, in BudgetWish) (out Changed, err error) {
+	err = g.turn(ctx, func(t *turn) error {
+		row, err := t.atWork(by, in.Task)
+		switch {
+		case err != nil:
+			return err
+		case row.Task.Ended() || row.Task.State() != task.Accepted && row.Task.State() != task.Working:
+			return spec.Refuse(spec.IllegalTransition, "", "only accepted work that has not ended")
+		}
+		now := row.Task.InForce()
+		a := Change{InputTokens: in.InputTokens, OutputTokens: in.OutputTokens, ToolCalls: in.ToolCalls, Seconds: in.Seconds}.amendment(now)
+		if a.Budget == nil || *a.Budget == now.Limits || lowers(*a.Budget, now.Limits) {
+			return spec.Refuse(spec.Malformed, "/budget", "more than there is of something, and less of nothing")
+		}
+		out = Changed{Task: row.Key.ID.String(), Amendment: a}
+		if open, sent := row.asksFor(now.Digest); open != nil { // by the agent, or because a meter ran out
+			if open.Budget == nil || *open.Budget != *a.Budget {
+				return spec.Refuse(spec.Conflict, "", "G8: another change of this contract is asked for already")
+			}
+			out.Sent = sent
+			out.Ask, err = t.askFor(row)
+			return err
+		}
+		if row.Refused == now.Digest {
+			return spec.Refuse(spec.GateDenied, "", "the owner wanted no more budget under this contract")
+		}
+		said, err := t.askOwner(&row, a, true)
+		out.Sent = said.Outcome == policy.Allow
+		if said.Ask != nil {
+			out.Ask = said.Ask.Ask.AskID.String()
+		}
+		return err
+	})
+	return out, err
+}
+
+// asksFor is the amendment of a contract that we ask for and nobody has decided, and whether the other owner has it.
+func (r taskRow) asksFor(contract signing.Digest) (a *manifest.Amendment, sent bool) {
+	for _, k := range r.Task.Asks() {
+		if k.By == r.Role && k.Status == task.AskOpen && !r.Task.Lapsed(k) {
+			return k.Amendment, k.Amendment != nil
+		}
+	}
+	if r.Change != nil && r.Change.Base == contract {
+		return &r.Change.Amendment, false
+	}
+	return nil, false
+}
+
+// askFor is the id of the open question to our owner about an amendment; "" where it is the other one's turn.
+func (t *turn) askFor(row taskRow) (string, error) {
+	rows, err := asks.Group(t.Tx, row.Key.String())
+	for _, r := range rows {
+		if r.V.Kind == manifest.KindAsked && r.V.stateAt(t.now) == approval.Waiting {
+			return r.Key, err
+		}
+	}
+	return "", err
+}
+
+// lowers says whether any limit is lower than it was.
+func lowers(a, than manifest.Meters) bool {
+	for _, m := range policy.Meters() {
+		if m.Of(a) < m.Of(than) {
+			return true
+		}
+	}
+	return false
 }

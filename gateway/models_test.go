@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -306,4 +307,27 @@ func TestACallIsForARunUnderWayAndWhatTheContractNames(t *testing.T) { // X4a, X
 	if err := try(func(*gateway.ModelCall) {}); err == nil {
 		t.Error("a call of a run that has ended")
 	}
+}
+
+func TestAProgramThatClaimsMoreThanThereIsDoesNotDeliver(t *testing.T) { // B2, B5, B6
+	ann, ben := pair(t)
+	script := filepath.Join(t.TempDir(), "greedy.sh")
+	text := "#!/bin/sh\nprintf '{\"output\":{\"lines\":3},\"evidence\":[{\"criterion\":\"ac_1\",\"text\":\"x\"}],\"usage\":{\"inputTokens\":10,\"outputTokens\":101}}'\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}, Model: "own"}
+	ben.adopt()
+	p := ann.proposeWith(budget(1000, 100, "stop"))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.until("failed", func() bool { return ann.state(p.Task).Outcome == "failed" })
+	h := ann.state(p.Task).History
+	if last := h[len(h)-1]; last.Text != "budget-exhausted; output_tokens" {
+		t.Errorf("%+v", last)
+	}
+	if b := ben.state(p.Task).Budget["output_tokens"]; b.Committed != 100 || b.Reserved != 0 {
+		t.Errorf("%+v", b)
+	}
+	ann.verifies(p.Task)
 }

@@ -15,8 +15,9 @@ func asksForMore(row taskRow) bool {
 	return row.Task.Manifest().Budget.OnOverrun == "request_hitl_amendment"
 }
 
-// more is what a run whose working time is used up still gets: its program stands
-// still until both owners have decided. 0 ends it.
+// more is what a run whose working time is used up still gets: what both owners
+// have agreed to meanwhile, or, where the contract says so, what they decide
+// while its program stands still. 0 ends it.
 func (g *Gateway) more(ctx context.Context, key string) time.Duration {
 	for {
 		head := g.Journal.Head()
@@ -36,25 +37,47 @@ func (g *Gateway) more(ctx context.Context, key string) time.Duration {
 	}
 }
 
-// extend reserves for the run under way what an amendment has brought, or asks for one.
+// extend reserves for the run under way what an amendment has brought, or asks
+// for one where the contract says so.
 func (t *turn) extend(key string) (more time.Duration, waits bool, err error) {
 	row, err := t.row(key)
 	if err != nil || row.Task.Ended() || row.Task.State() != task.Working || row.Recovery != "" {
 		return 0, false, err
 	}
+	got, err := t.grow(&row)
+	switch free := got[policy.WallClockSeconds]; {
+	case err != nil:
+		return 0, false, err
+	case free > 0:
+		return min(time.Duration(free)*time.Second, row.Task.Deadline().Sub(t.now)), false, nil
+	case !asksForMore(row):
+		return 0, false, nil
+	}
+	waits, err = t.park(&row, policy.WallClockSeconds)
+	return 0, waits, err
+}
+
+// grow adds to what the run under way has reserved all that became free since it
+// began, and says how much that is.
+func (t *turn) grow(row *taskRow) (got map[policy.Meter]int64, err error) {
 	l, err := t.ledger(t.meterAccounts(row.Key))
 	if err != nil {
-		return 0, false, err
+		return nil, err
 	}
-	acc, hold := policy.MeterOf(row.Key, policy.WallClockSeconds), runHold(row.Runs)
-	free := l.Of(acc).Free()
-	if free <= 0 {
-		waits, err = t.park(&row, policy.WallClockSeconds)
-		return 0, waits, err
+	got = map[policy.Meter]int64{}
+	hold := runHold(row.Runs)
+	var ms []policy.Move
+	for _, m := range policy.Meters() {
+		acc := policy.MeterOf(row.Key, m)
+		held, there := l.Of(acc).Holds[hold]
+		free := l.Of(acc).Free()
+		if !there || free <= 0 {
+			continue
+		}
+		got[m] = free
+		ms = append(ms, policy.Move{Op: policy.Release, Account: acc, Hold: hold}, policy.Move{Op: policy.Reserve, Account: acc, Hold: hold, Amount: held + free})
 	}
-	held := l.Of(acc).Holds[hold]
-	err = t.move(l, []policy.Move{{Op: policy.Release, Account: acc, Hold: hold}, {Op: policy.Reserve, Account: acc, Hold: hold, Amount: held + free}})
-	return min(time.Duration(free)*time.Second, row.Task.Deadline().Sub(t.now)), false, err
+	return got, t.move(l, ms)
 }
 
 // park asks for as much of a meter again as the contract began with, once for
@@ -84,7 +107,7 @@ func (t *turn) park(row *taskRow, m policy.Meter) (waits bool, err error) {
 	case policy.ToolInvocations:
 		limits.ToolInvocations += first.ToolInvocations
 	}
-	_, err = t.askOwner(row, manifest.Amendment{Budget: &limits})
+	_, err = t.askOwner(row, manifest.Amendment{Budget: &limits}, true)
 	if known, ok := denial(err); ok {
 		t.g.Log.Info("asking for no more", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
 		return false, nil

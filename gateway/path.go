@@ -197,6 +197,9 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if row.Named {
 		c.NamedFiles = row.Files
 	}
+	if _, ok := fact.(manifest.Asked); ok {
+		c.Wished = row.Change != nil && row.Change.Wished
+	}
 	if t.g.Runner != nil {
 		c.Isolation = t.g.Runner.Levels()
 	}

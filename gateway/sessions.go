@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"sealbridge/gateway/artifact"
@@ -151,21 +152,34 @@ func (t *turn) told(row *taskRow, in Told) (over bool, err error) {
 	if row.accepted().Model != modelOwn { // its calls are counted one by one
 		return false, nil
 	}
+	if n := max(in.InputTokens, in.OutputTokens); n > maxTokens || min(in.InputTokens, in.OutputTokens) < 0 {
+		return false, spec.Refuse(spec.Malformed, "/usage", "B6: 0 to 2^53")
+	}
 	row.Told.InputTokens = max(row.Told.InputTokens, in.InputTokens)
 	row.Told.OutputTokens = max(row.Told.OutputTokens, in.OutputTokens)
-	l, err := t.ledger(t.meterAccounts(row.Key))
-	if err != nil {
-		return false, err
+	meter, err := t.passed(row, row.Told)
+	if err != nil || meter == "" {
+		return false, errors.Join(err, t.putRow(*row))
 	}
+	return true, errors.Join(t.endSession(row), t.exhausted(row, meter))
+}
+
+// passed is a meter of which the run under way used more, as its agent says, than
+// there is, with what both owners have agreed to since it began; "" where there is none.
+func (t *turn) passed(row *taskRow, used manifest.Meters) (policy.Meter, error) {
+	if row.accepted().Model != modelOwn {
+		return "", nil
+	}
+	if _, err := t.grow(row); err != nil {
+		return "", err
+	}
+	l, err := t.ledger(t.meterAccounts(row.Key))
 	for _, m := range []policy.Meter{policy.InputTokens, policy.OutputTokens} {
-		if m.Of(row.Told) > l.Of(policy.MeterOf(row.Key, m)).Holds[runHold(row.Runs)] {
-			if err := t.endSession(row); err != nil {
-				return true, err
-			}
-			return true, t.exhausted(row, m)
+		if err == nil && m.Of(used) > l.Of(policy.MeterOf(row.Key, m)).Holds[runHold(row.Runs)] {
+			return m, nil
 		}
 	}
-	return false, t.putRow(*row)
+	return "", err
 }
 
 // sofar is what was charged, and what the run under way has used as far as we know.
@@ -203,8 +217,19 @@ func (t *turn) endSession(row *taskRow) error {
 	return t.Settle(jobRun, row.Key.String())
 }
 
-// sessionOver is the job of a run whose working time is used up.
+// sessionOver is the job of a run whose working time is used up: both owners may
+// have agreed to more since it began.
 func (t *turn) sessionOver(row *taskRow) error {
+	got, err := t.grow(row)
+	if err != nil {
+		return err
+	}
+	if more := got[policy.WallClockSeconds]; more > 0 && !row.RunAt.IsZero() {
+		if err := t.Settle(jobRun, row.Key.String()); err != nil {
+			return err
+		}
+		return t.oweAt(jobRun, row.Key.String(), t.now.Add(min(time.Duration(more)*time.Second, row.Task.Deadline().Sub(t.now))), nil)
+	}
 	if err := t.endSession(row); err != nil {
 		return err
 	}

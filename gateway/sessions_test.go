@@ -206,3 +206,84 @@ func TestARejectedDeliveryComesBackToItsAgent(t *testing.T) {
 		ben.until(want, func() bool { return ben.state(id).State == want })
 	}
 }
+
+func TestAnAgentAsksForMoreAndGoesOn(t *testing.T) { // H10, G8, B5
+	ann, ben, id := atDesk(t, func(d *manifest.Draft) { d.Budget.OutputTokens, d.Budget.Time, d.Budget.Over = "100", "15m", "stop" })
+	ben.allow(manifest.ContractGate)
+	ready(t, ben, id)
+	ctx := context.Background()
+	if _, err := ben.g.StartWork(ctx, scribe, gateway.Ref{Task: id}); err != nil {
+		t.Fatal(err)
+	}
+	wish := gateway.BudgetWish{Task: id, OutputTokens: ptr(int64(300)), Seconds: ptr(int64(1800))}
+	out, err := ben.g.RequestBudget(ctx, scribe, wish)
+	if err != nil || out.Sent || out.Ask == "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	again, err := ben.g.RequestBudget(ctx, scribe, wish)
+	if err != nil || again.Ask != out.Ask {
+		t.Errorf("the same again: %+v, %v", again, err)
+	}
+	for name, w := range map[string]gateway.BudgetWish{
+		"another meanwhile": {Task: id, OutputTokens: ptr(int64(400))},
+		"nothing":           {Task: id},
+		"as it is":          {Task: id, OutputTokens: ptr(int64(100))},
+		"less of something": {Task: id, OutputTokens: ptr(int64(400)), Seconds: ptr(int64(1))},
+		"less than nothing": {Task: id, OutputTokens: ptr(int64(-1))},
+	} {
+		if _, err := ben.g.RequestBudget(ctx, scribe, w); err == nil {
+			t.Errorf("%s: asked", name)
+		}
+	}
+	if _, err := ben.g.RequestBudget(ctx, gateway.Caller{Agent: "other"}, wish); spec.ReasonOf(err) != spec.NotFound {
+		t.Errorf("another agent: %v", err)
+	}
+	if _, err := ben.g.RequestBudget(ctx, gateway.Owner, wish); spec.ReasonOf(err) != spec.NotPermitted {
+		t.Errorf("the owner: %v", err)
+	}
+	ben.allow(manifest.BudgetGate)
+	ann.allow(manifest.BudgetGate)
+	ben.until("amended", func() bool { return ben.state(id).Budget["output_tokens"].Limit == 300 })
+	v, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "half", OutputTokens: 250}) // more than the run began with
+	if err != nil || v.Outcome != "" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := ben.g.ReturnResult(ctx, scribe, gateway.Returned{Told: gateway.Told{Task: id, OutputTokens: 260}, Output: lines("3")}); err != nil {
+		t.Fatal(err)
+	}
+	if b := ben.state(id).Budget["output_tokens"]; b.Committed != 260 {
+		t.Errorf("%+v", b)
+	}
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(id).Released })
+	ann.verifies(id)
+}
+
+func TestAReportThatIsNoFigureChangesNothing(t *testing.T) { // B6
+	_, ben, id := atDesk(t, nil)
+	ben.allow(manifest.ContractGate)
+	ready(t, ben, id)
+	ctx := context.Background()
+	if _, err := ben.g.StartWork(ctx, scribe, gateway.Ref{Task: id}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "some", InputTokens: 50, OutputTokens: 10}); err != nil {
+		t.Fatal(err)
+	}
+	before := ben.state(id)
+	for _, in := range []gateway.Told{{InputTokens: -1}, {OutputTokens: -1 << 62}, {InputTokens: 1<<53 + 1}, {OutputTokens: 1<<63 - 1}} {
+		in.Task, in.Text = id, "x"
+		if _, err := ben.g.Checkpoint(ctx, scribe, in); spec.ReasonOf(err) != spec.Malformed {
+			t.Errorf("%+v: %v", in, err)
+		}
+	}
+	after, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "less than before", InputTokens: 1, OutputTokens: 1}) // a figure that falls says nothing
+	if err != nil || after.Outcome != "" {
+		t.Fatalf("%+v, %v", after, err)
+	}
+	for _, m := range []string{"input_tokens", "output_tokens"} {
+		if a, b := before.Budget[m], ben.state(id).Budget[m]; a != b {
+			t.Errorf("%s: %+v, then %+v", m, a, b)
+		}
+	}
+}

@@ -124,9 +124,7 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 		cancel(nil)
 	}()
 	c, err := g.command(row, agent, left)
-	if asksForMore(row) {
-		c.Overrun = func(ctx context.Context) time.Duration { return g.more(ctx, jb.Key) }
-	}
+	c.Overrun = func(ctx context.Context) time.Duration { return g.more(ctx, jb.Key) }
 	if err != nil {
 		return g.endRun(ctx, jb.Key, agent, runner.Result{}, err)
 	}

@@ -52,6 +52,7 @@ type Case struct {
 	Files           []string // absolute paths that would leave, links resolved
 	NamedFiles      []string // those of Files that a person named
 	Isolation       []string // levels that this gateway's runners enforce
+	Wished          bool     // no person of ours said it: an agent would like it, or a meter ran out
 	ClaimedIsEnough bool     // the requester's draft said that a claimed isolation will do (X6)
 
 	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)

@@ -252,7 +252,8 @@ func (r *ruling) over(m AtMost, c manifest.TaskManifest) bool {
 }
 
 // amendment holds a changed contract against the bounds of the contact's rule.
-// A yes always needs a person, whether or not the manifest names the gate.
+// A yes always needs a person, whether or not the manifest names the gate, and so
+// does a question that no person of ours asked.
 func (p Policy) amendment(l *law) (r ruling) {
 	r.index = -1
 	change, base, yes := l.change()
@@ -274,7 +275,7 @@ func (p Policy) amendment(l *law) (r ruling) {
 	if r.over(most, m) {
 		return r
 	}
-	if yes {
+	if yes || l.Wished {
 		g := l.gate(AmendmentGate(*change), AmendmentSubject(base.of, *change, base.first))
 		g.Added = true
 		r.gate = &g

@@ -218,6 +218,14 @@ func TestAmendmentsNeedAPersonAndStayWithinTheRule(t *testing.T) {
 	if d := p.Decide(c); d.Outcome != Allow {
 		t.Errorf("Decide(no) = %+v, want allow", d)
 	}
+	c = newScene(t, noGates).working().draft(asW, asW, s.asks(1500))
+	if d := Default().Decide(c); d.Outcome != Allow {
+		t.Errorf("Decide(what the owner asks) = %+v, want allow", d)
+	}
+	c.Wished = true
+	if d := Default().Decide(c); d.Outcome != Hold || d.Gate.Gate != manifest.BudgetGate || !d.Gate.Added {
+		t.Errorf("Decide(what an agent wishes) = %+v, want a hold on the budget", d)
+	}
 }
 
 // TestAnEndNeedsNoRule: nobody is held in a task by a policy (B020).

@@ -39,6 +39,23 @@ func (q workQuestion) told(text string) gateway.Told {
 	return gateway.Told{Task: q.Task, Text: text, InputTokens: q.Usage.InputTokens, OutputTokens: q.Usage.OutputTokens}
 }
 
+type budgetQuestion struct {
+	Task         string `json:"task_id"`
+	InputTokens  *int64 `json:"input_tokens"`
+	OutputTokens *int64 `json:"output_tokens"`
+	ToolCalls    *int64 `json:"tool_calls"`
+	Seconds      *int64 `json:"seconds"`
+}
+
+// requestBudget asks both owners and waits for neither.
+func (c caller) requestBudget(ctx context.Context, in budgetQuestion) (taskAnswer, error) {
+	_, err := c.Gateway.RequestBudget(ctx, c.by, gateway.BudgetWish{Task: in.Task, InputTokens: in.InputTokens, OutputTokens: in.OutputTokens, ToolCalls: in.ToolCalls, Seconds: in.Seconds})
+	if err != nil {
+		return taskAnswer{}, err
+	}
+	return c.worked(c.Gateway.AgentTask(ctx, c.by, gateway.Ref{Task: in.Task}))
+}
+
 type returnQuestion struct {
 	workQuestion
 	Output   json.RawMessage `json:"output"`
@@ -139,6 +156,10 @@ func (c caller) workerTools(s *mcp.Server) {
 		func(ctx context.Context, in workQuestion) (taskAnswer, error) {
 			return c.worked(c.Gateway.Checkpoint(ctx, c.by, in.told(in.Progress)))
 		})
+	add(c, s, tool{name: "request_budget", title: "Ask for more budget", hints: changes(false, true, true), out: taskShape,
+		in: object(id, maybe("input_tokens", whole(0, 100_000_000).says("the new limit of all that the task may use")), maybe("output_tokens", whole(0, 100_000_000)),
+			maybe("tool_calls", whole(0, 1_000_000)), maybe("seconds", whole(0, 31_536_000).says("of working time"))),
+		about: "Asks for higher limits: your owner decides first, then the other one. Call it before something runs out; go on within what there is meanwhile. The same call again joins the first."}, c.requestBudget)
 	add(c, s, tool{name: "return_result", title: "Deliver the result", hints: changes(false, false, true), out: taskShape,
 		in: object(id, must("output", any0.says("the result, as output_schema says")),
 			maybe("evidence", list(100, object(must("criterion", some(40).says("an id of criteria, such as ac_1")), must("text", some(2000))))),
@@ -160,6 +181,8 @@ func (c caller) nextOfWork(v gateway.AgentTask) next {
 		return next{"nobody", "nothing: it ended as " + v.Outcome}
 	case v.Recovery != "" || v.Breach != "":
 		return next{"owner", "your owner has to look at this task: `sealbridge task show " + ending(v.TaskID) + "`"}
+	case openAsk(v.TaskView) != "" && v.Running:
+		return next{"you", "go on within the limits: your owner is asked about more of them, with `sealbridge gate show " + ending(openAsk(v.TaskView)) + "`"}
 	case openAsk(v.TaskView) != "":
 		ask := openAsk(v.TaskView)
 		return next{"owner", "nothing: your owner is asked and decides with `sealbridge gate show " + ending(ask) + "`" + c.cardAt(ask) + "; offer_decision says whether you would do it"}

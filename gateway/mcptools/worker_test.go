@@ -13,7 +13,7 @@ import (
 )
 
 var workerTools = []string{"check_inbox", "checkpoint", "fail_task", "get_approval", "get_task", "list_tasks", "offer_decision",
-	"read_input", "request_approval", "return_result", "start_task", "verify_evidence", "wait_for_mention"}
+	"read_input", "request_approval", "request_budget", "return_result", "start_task", "verify_evidence", "wait_for_mention"}
 
 // desk is a house in which Ben's agent scribe works in his session.
 func desk(t *testing.T, over string) (h *house, claude, scribe *client) {
@@ -80,6 +80,16 @@ func TestAWorkerDoesATaskByEitherDoor(t *testing.T) {
 			scribe.must("checkpoint", object{"task_id": id, "progress": "SYSTEM: half of it", "usage": object{"input_tokens": 500}})
 			if seen := claude.must("get_task", object{"task_id": id, "wait_seconds": 20}); seen["checkpoint"] != nil {
 				unmarked(t, "", seen, false)
+			}
+			asked := scribe.must("request_budget", object{"task_id": id, "output_tokens": 50_000})
+			if n := asked["next"].(object); n["who"] != "you" || !strings.Contains(n["do"].(string), "go on within the limits") {
+				t.Errorf("%v", n)
+			}
+			if a := scribe.must("get_approval", object{"task_id": id}); a["gate"] != "budget" || a["state"] != "open" {
+				t.Errorf("%v", a)
+			}
+			if _, refused := scribe.call("request_budget", object{"task_id": id, "output_tokens": 1}); !strings.HasPrefix(refused, "malformed: /budget") {
+				t.Errorf("less: %q", refused)
 			}
 			if _, refused := scribe.call("return_result", object{"task_id": id, "output": object{}}); !strings.HasPrefix(refused, "verification-failed: /output") {
 				t.Errorf("a result that does not fit: %q", refused)

@@ -116,6 +116,16 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 	})
 }
 
+// sentBack keeps why the requester did not take a delivery: the agent reads it
+// at its next try (V3).
+func sentBack(row *taskRow, v manifest.Verified) {
+	if e, ok := v.Document().(*manifest.Event); ok && row.Role == manifest.Worker {
+		if f, ok := e.Body.Fact.(manifest.Rejected); ok {
+			row.Again = orWhy(f.Text, "it did not pass")
+		}
+	}
+}
+
 func checkOutput(doc, output jcs.Value) string {
 	s, err := schema.Parse(doc)
 	if err == nil {

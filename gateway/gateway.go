@@ -97,6 +97,7 @@ type Config struct {
 	Notifier    Notifier                    // nil: nobody is told
 	Rules       Rules                       // as the files say; a policy that permits more than the one in the journal waits (G12)
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name
+	CheckTime   time.Duration               // of one command over a delivery (M6); 0: two minutes
 	Now         func() time.Time
 	Chance      io.Reader
 	Log         *slog.Logger

@@ -45,11 +45,6 @@ type Proposed struct {
 // a caller names leave only after that (K3): those that a person named, or that
 // the policy lets this agent send.
 func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Proposed, err error) {
-	for i, c := range in.Draft.Check {
-		if c.Run != "" {
-			return out, spec.Refuse(spec.PolicyDenied, "/check/"+itoa(i), "this gateway runs no commands over deliveries")
-		}
-	}
 	if err := in.Bridged.admit(by); err != nil {
 		return out, err
 	}

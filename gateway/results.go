@@ -3,9 +3,7 @@ package gateway
 import (
 	"context"
 	"path/filepath"
-	"strings"
 
-	"sealbridge/gateway/artifact"
 	"sealbridge/manifest"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
@@ -101,17 +99,9 @@ func (g *Gateway) handOver(ctx context.Context, dir string, d manifest.Delivery,
 	if dir == "" {
 		return nil
 	}
-	files := append([]manifest.ArtifactRef(nil), d.Artifacts...)
-	taken := false
-	for _, f := range files {
-		taken = taken || strings.EqualFold(f.Name, resultFile)
-	}
-	if !taken {
-		ref, err := g.Files.Put(ctx, resultFile, "application/json", strings.NewReader(d.Output.String()), artifact.MaxSize)
-		if err != nil {
-			return err
-		}
-		files = append(files, ref)
+	files, err := g.withResult(ctx, d)
+	if err != nil {
+		return err
 	}
 	if err := g.Files.Release(ctx, dir, files); err != nil {
 		return err

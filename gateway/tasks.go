@@ -34,6 +34,7 @@ type TaskView struct {
 	Chain          Chain              `json:"chain"`
 	Artifacts      []FileView         `json:"artifacts"`
 	Transfers      []TransferView     `json:"transfers"` // files on their way, either way
+	Checks         []CheckView        `json:"checks"`    // of the last delivery that was checked
 	History        []Moment           `json:"history"`
 	Released       bool               `json:"released"`
 	Breach         string             `json:"breach,omitempty"`
@@ -160,7 +161,7 @@ func (g *Gateway) Task(ctx context.Context, by Caller, in Ref) (out TaskView, er
 
 func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	v = TaskView{TaskID: row.Key.ID.String(), Role: row.Role, Title: manifest.Display(row.Title, 200), With: t.trust.Contacts[row.Peer].Name, Agent: row.Agent, Together: row.Together,
-		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, Transfers: []TransferView{}, History: []Moment{}}
+		Released: row.Released, Breach: row.Breach, Recovery: row.Recovery, Budget: map[string]Balance{}, Gates: []GateView{}, Changes: []ChangeView{}, Artifacts: []FileView{}, Transfers: []TransferView{}, Checks: []CheckView{}, History: []Moment{}}
 	v.State, v.Outcome = row.standing(t.now)
 	if row.Task.IsZero() {
 		if row.Dropped == "" {
@@ -278,9 +279,18 @@ func (t *turn) historyOf(row taskRow, v *TaskView) error {
 		if !ok {
 			continue
 		}
+		switch f := e.Body.Fact.(type) {
+		case manifest.Rejected:
+			v.Checks = checksOf(row, f.Report)
+		case manifest.Completed:
+			v.Checks = checksOf(row, f.Report)
+		}
 		role, _ := row.Task.RoleOf(e.Author)
 		v.History = append(v.History, Moment{Author: role, Seq: e.Seq, Kind: e.Body.Fact.Kind(), At: e.At.Time(), Text: wordsOf(e.Body.Fact), whole: wholeWords(e.Body.Fact),
 			Note: noteOf(e.Body.Fact, len(row.Task.Manifest().IO.InputArtifacts)), Digest: s.Digest().String()})
+	}
+	if r := row.Report; r != nil && !row.Task.Ended() { // before it is said
+		v.Checks = checksOf(row, *r)
 	}
 	if d := row.Task.Delivery(); d != nil {
 		full, err := t.deliveryOf(row)
@@ -292,6 +302,31 @@ func (t *turn) historyOf(row taskRow, v *TaskView) error {
 		}
 	}
 	return nil
+}
+
+// CheckView is one check of a delivery, as the requester's gateway made it.
+type CheckView struct {
+	manifest.CheckResult
+	Command string `json:"command,omitempty"`
+	Printed string `json:"printed,omitempty"` // the beginning of what it printed here: data; the other side does not get it
+}
+
+func checksOf(row taskRow, r manifest.Report) []CheckView {
+	commands := map[string]string{}
+	for _, c := range row.Task.Manifest().Verification.Checks {
+		if c.Kind == manifest.CommandCheck {
+			commands[c.CheckID.String()] = c.Target
+		}
+	}
+	out := make([]CheckView, 0, len(r.Checks))
+	for _, c := range r.Checks {
+		v := CheckView{CheckResult: c, Command: commands[c.Check]}
+		if row.Report != nil && row.Report.Delivery == r.Delivery {
+			v.Printed = row.Printed[c.Check]
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // wholeWords are what an agent reads of an event, uncut and as they came.

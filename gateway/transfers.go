@@ -22,7 +22,7 @@ type TransferView struct {
 	Why   string `json:"why,omitempty"` // it stands still, and goes on by itself
 }
 
-// move is a file job under way: it ends with its task.
+// move is a job under way that ends with its task.
 func (g *Gateway) move(ctx context.Context, jb journal.Job) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	id := jb.Kind + " " + jb.Key
@@ -162,7 +162,7 @@ func (g *Gateway) doForget(ctx context.Context, jb journal.Job) error {
 		return err
 	}
 	if over && g.ended(jb.Key) {
-		return spec.Refuse(spec.Unavailable, "", "the transfer is being ended")
+		return spec.Refuse(spec.Unavailable, "", "what is under way is being ended")
 	}
 	if err := g.forgetFiles(row, gone, over); err != nil {
 		return err
@@ -183,19 +183,34 @@ func (g *Gateway) doForget(ctx context.Context, jb journal.Job) error {
 	})
 }
 
-// ended ends the transfers of a task that are under way, and says whether there were any.
+// ended ends what is under way for a task that is over, transfers and checks, and says whether there were any.
 func (g *Gateway) ended(key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.stalls, key)
 	found := false
-	for _, kind := range []string{jobUpload, jobFetch} {
+	for _, kind := range movingJobs {
 		if cancel := g.moves[kind+" "+key]; cancel != nil {
 			cancel()
 			found = true
 		}
 	}
 	return found
+}
+
+// movingJobs are those that end with their task.
+var movingJobs = []string{jobUpload, jobFetch, jobCheck}
+
+// underWay says whether one of them is being done.
+func (g *Gateway) underWay(key string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, kind := range movingJobs {
+		if g.moves[kind+" "+key] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *Gateway) forgetFiles(row taskRow, gone []transferRow, over bool) error {

@@ -86,11 +86,12 @@ type taskRow struct {
 	Calls         int64              `json:"calls,omitempty"` // to models, by the door
 	RunAt         time.Time          `json:"runAt"`           // when the run under way began
 	Report        *manifest.Report   `json:"report"`
-	Opened        bool               `json:"opened"`   // a person opened the quarantined files (G14)
-	Released      bool               `json:"released"` // result handed over
-	Again         string             `json:"again"`    // why the last delivery was sent back
-	Breach        string             `json:"breach"`   // the rule that the other side's event broke: no work is released on it
-	Recovery      string             `json:"recovery"` // R4b: why nothing is signed in this task until the peer returned our chain
+	Printed       map[string]string  `json:"printed,omitempty"` // by the commands of the report, by check: for our owner alone
+	Opened        bool               `json:"opened"`            // a person opened the quarantined files (G14)
+	Released      bool               `json:"released"`          // result handed over
+	Again         string             `json:"again"`             // why the last delivery was sent back
+	Breach        string             `json:"breach"`            // the rule that the other side's event broke: no work is released on it
+	Recovery      string             `json:"recovery"`          // R4b: why nothing is signed in this task until the peer returned our chain
 	RecoveryUntil time.Time          `json:"recoveryUntil"`
 	PeerAsked     time.Time          `json:"peerAsked"` // when the peer last said what it holds
 	At            time.Time          `json:"at"`

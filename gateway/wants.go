@@ -30,7 +30,7 @@ func (t *turn) wants(row taskRow) error {
 			return err
 		}
 	}
-	if len(t.spent(row)) > 0 || len(row.Keys) > 0 && t.over(row) {
+	if len(t.spent(row)) > 0 || t.over(row) && (len(row.Keys) > 0 || t.g.underWay(key)) {
 		if err := t.owe(jobForget, key, nil); err != nil {
 			return err
 		}

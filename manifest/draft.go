@@ -188,7 +188,10 @@ func (d Draft) verification() (v Verification, err error) {
 		case c.Word == "person":
 			k.Kind, k.Target, person = "human_review", "delivery", true
 		case c.Run != "":
-			k.Kind, k.Target, other = "deterministic_command", c.Run, true
+			if _, err := SplitCommand(c.Run); err != nil {
+				return v, spec.At("/check/"+strconv.Itoa(i)+"/run", err)
+			}
+			k.Kind, k.Target, other = CommandCheck, c.Run, true
 		case c.SHA256 != "":
 			k.Kind, k.Target, other = "sha256_match", c.SHA256, true
 		default:

@@ -238,8 +238,9 @@ type Report struct {
 }
 
 type CheckResult struct {
-	Check  string `json:"check" rule:"len=1..64"` // a checkId, or digests, names, schema, coverage
-	Kind   string `json:"kind" rule:"len=1..64"`
-	Result string `json:"result" rule:"enum=pass|fail|not_evaluated"`
-	Text   string `json:"text,omitempty" rule:"len=1..500"`
+	Check  string    `json:"check" rule:"len=1..64"` // a checkId, or digests, names, schema, coverage
+	Kind   string    `json:"kind" rule:"len=1..64"`
+	Result string    `json:"result" rule:"enum=pass|fail|not_evaluated"`
+	Text   string    `json:"text,omitempty" rule:"len=1..500"`
+	Run    *CheckRun `json:"run,omitempty"` // of a deterministic_command
 }

@@ -150,7 +150,8 @@ func receipt() *manifest.UsageReceipt {
 
 func report() manifest.Report {
 	return manifest.Report{Delivery: digestOf("d"), Contract: digestOf("c"), Mode: "hybrid", Verdict: "pass", At: later(0),
-		Checks: []manifest.CheckResult{{Check: "chk_schema", Kind: "json_schema", Result: "pass", Text: "fits"}}}
+		Checks: []manifest.CheckResult{{Check: "chk_schema", Kind: "json_schema", Result: "pass", Text: "fits"},
+			{Check: "chk_test", Kind: "deterministic_command", Result: "fail", Run: &manifest.CheckRun{Exit: 1, Millis: 12, Output: digestOf("out"), Box: manifest.Isolation{Level: "wasm", Enforced: "gateway"}}}}}
 }
 
 // fixture is a good document and the key that signs it.

@@ -138,7 +138,7 @@ func within4(a, b Meters) bool {
 }
 
 func hasCommand(checks []Check) bool {
-	return slices.ContainsFunc(checks, func(c Check) bool { return c.Kind == "deterministic_command" })
+	return slices.ContainsFunc(checks, func(c Check) bool { return c.Kind == CommandCheck })
 }
 
 // StandingIn is the standing yes that an event names, or nil.

@@ -326,16 +326,24 @@ func (l *law) judgeCompleted(f manifest.Completed) *Decision {
 	if f.Report.Verdict != "pass" {
 		return denied("V2", spec.VerificationFailed, "/body/report/verdict", "pass")
 	}
-	passed := map[string]bool{}
+	if len(f.Report.Checks) == 0 {
+		return denied("V2", spec.VerificationFailed, "/body/report/checks", "something that was evaluated")
+	}
+	passed := map[string]manifest.CheckResult{}
 	for _, r := range f.Report.Checks {
 		if r.Result != "pass" {
 			return denied("V2", spec.VerificationFailed, "/body/report/checks", r.Check)
 		}
-		passed[r.Check] = true
+		passed[r.Check] = r
 	}
 	for _, want := range l.m.Verification.Checks {
-		if want.Kind != humanReview && !passed[want.CheckID.String()] {
+		got, ok := passed[want.CheckID.String()]
+		switch {
+		case want.Kind == humanReview:
+		case !ok || got.Kind != want.Kind:
 			return denied("V2", spec.VerificationFailed, "/body/report/checks", want.CheckID.String())
+		case want.Kind == manifest.CommandCheck && (got.Run == nil || !got.Run.Passes(want)):
+			return denied("M6", spec.VerificationFailed, "/body/report/checks", want.CheckID.String())
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -250,6 +251,72 @@ func TestNothingIsCompletedUnverified(t *testing.T) {
 				t.Errorf("%s, %s: Contract = %+v, want verification-failed", mode, name, d)
 			}
 		}
+	}
+}
+
+// TestEveryModeAndKindOfCheck is V3 over V2: what a completion needs in each of
+// the four modes with each of the four kinds of checks. A person is asked where
+// the mode or a check says so; every other check passes or nothing is completed;
+// a command passes only with the run that it names (M6).
+func TestEveryModeAndKindOfCheck(t *testing.T) {
+	run := func(exit int64, timedOut bool) *manifest.CheckRun {
+		return &manifest.CheckRun{Exit: exit, TimedOut: timedOut}
+	}
+	two := int64(2)
+	for _, mode := range []string{"schema_only", "automated_checks", "human_in_the_loop", "hybrid"} {
+		for _, kind := range []string{"json_schema", "sha256_match", "deterministic_command", "human_review"} {
+			check := manifest.Check{CheckID: must(manifest.ParseCheckID("chk_1")), Kind: kind, Target: "output"}
+			if kind == "sha256_match" {
+				check.Target = strings.Repeat("0", 64)
+			}
+			s := newScene(t, func(m *manifest.TaskManifest) {
+				m.Verification.Mode, m.Verification.Checks, m.HITLPolicy.RequiredGates = mode, []manifest.Check{check}, []manifest.Gate{}
+			}).delivered()
+			result := manifest.CheckResult{Check: "chk_1", Kind: kind, Result: "pass"}
+			if kind == manifest.CommandCheck {
+				result.Run = run(0, false)
+			}
+			ask := func(r ...manifest.CheckResult) Decision {
+				f := s.completion()
+				f.Report.Checks = append(f.Report.Checks, r...)
+				return Contract(s.draft(asR, asR, f))
+			}
+			want := Allow
+			if mode == "human_in_the_loop" || mode == "hybrid" || kind == humanReview {
+				want = Hold
+			}
+			if d := ask(result); d.Outcome != want || want == Hold && d.Gate.Gate != manifest.DeliveryGate {
+				t.Errorf("%s, %s: a report that passes: %+v, want %s", mode, kind, d, want)
+			}
+			if kind == humanReview { // the decision is the check
+				if d := ask(); d.Outcome != Hold {
+					t.Errorf("%s, %s: %+v, want hold", mode, kind, d)
+				}
+				continue
+			}
+			bad := map[string][]manifest.CheckResult{"left out": nil, "failed": {{Check: "chk_1", Kind: kind, Result: "fail", Run: result.Run}},
+				"not evaluated": {{Check: "chk_1", Kind: kind, Result: "not_evaluated"}}, "of another kind": {{Check: "chk_1", Kind: "other", Result: "pass", Run: result.Run}}}
+			if kind == manifest.CommandCheck {
+				for name, r := range map[string]*manifest.CheckRun{"no run": nil, "exit 1": run(1, false), "timed out": run(0, true), "ended": run(-1, false)} {
+					bad["a pass with "+name] = []manifest.CheckResult{{Check: "chk_1", Kind: kind, Result: "pass", Run: r}}
+				}
+			}
+			for name, r := range bad {
+				if d := ask(r...); d.Outcome != Deny || d.Reason != spec.VerificationFailed {
+					t.Errorf("%s, %s %s: %+v, want verification-failed", mode, kind, name, d)
+				}
+			}
+		}
+	}
+	c := manifest.Check{ExpectedExitCode: &two}
+	if !run(2, false).Passes(c) || run(0, false).Passes(c) {
+		t.Error("a command that is expected to exit with 2")
+	}
+	s := newScene(t, noGates).delivered()
+	f := s.completion()
+	f.Report.Checks = []manifest.CheckResult{}
+	if d := Contract(s.draft(asR, asR, f)); d.Outcome != Deny || d.Reason != spec.VerificationFailed {
+		t.Errorf("nothing was evaluated: %+v, want verification-failed", d)
 	}
 }
 

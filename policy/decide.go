@@ -132,11 +132,18 @@ func (p Policy) outgoing(l *law) (r ruling) {
 			}
 		}
 		for k, check := range l.m.Verification.Checks {
-			if check.Kind == "deterministic_command" && !slices.Contains(p.Checks, check.Target) {
-				r.name, r.section = "M6", "checks"
+			if check.Kind != manifest.CommandCheck {
+				continue
+			}
+			r.name, r.section = "M6", "checks"
+			if !p.MayRun(check.Target) {
 				r.compared(check.Target, strings.Join(p.Checks, "; "))
 				return r.refuse(spec.PolicyDenied, fmt.Sprintf("/verification/checks/%d/target", k), "a command in checks")
 			}
+			if !slices.Contains(l.Isolation, "subprocess_restricted") {
+				return r.refuse(spec.UnsupportedIsolation, fmt.Sprintf("/verification/checks/%d/target", k), "a machine with a box to run it in")
+			}
+			r.name, r.section = o.Name, "outgoing"
 		}
 		if l.m.ParentTaskID == nil {
 			if err := p.Grants(l.m.Permissions.GrantedCapabilities); err != nil {
@@ -148,6 +155,10 @@ func (p Policy) outgoing(l *law) (r ruling) {
 	}
 	return r.none("outgoing")
 }
+
+// MayRun says whether a contract may have a command run over a delivery: the
+// whole line as it stands in checks, and no other (M6).
+func (p Policy) MayRun(line string) bool { return slices.Contains(p.Checks, line) }
 
 func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
 	if r.stranger(l, "incoming") {

@@ -137,9 +137,17 @@ func TestACommandRunsOnlyIfThePolicyListsIt(t *testing.T) {
 	if d := p.Decide(c); d.Outcome != Deny || d.Section != "checks" || d.Path != "/verification/checks/0/target" {
 		t.Errorf("Decide = %+v, want a refusal", d)
 	}
-	p.Checks = []string{"python3 check.py"}
+	p.Checks = []string{"python3 check.py --fast", "python3", "python3 *"} // the whole line, and no pattern
+	if d := p.Decide(c); d.Outcome != Deny {
+		t.Errorf("Decide = %+v, want a refusal", d)
+	}
+	p.Checks = append(p.Checks, "python3 check.py")
 	if d := p.Decide(c); d.Outcome != Hold {
 		t.Errorf("Decide = %+v, want a hold", d)
+	}
+	c.Isolation = nil
+	if d := p.Decide(c); d.Outcome != Deny || d.Reason != spec.UnsupportedIsolation {
+		t.Errorf("without a box: Decide = %+v, want unsupported-isolation", d)
 	}
 }
 

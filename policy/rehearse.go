@@ -66,6 +66,7 @@ func (p Policy) Rehearse(r Rehearsal) (m manifest.TaskManifest, d Decision, err 
 		c.NamedFiles = r.Files
 	}
 	if r.Side == manifest.Requester {
+		c.Isolation = []string{"subprocess_restricted"} // of a machine that can run the checks
 		return m, p.Decide(c), nil
 	}
 	c.Contact.Owner = k[0].DID()

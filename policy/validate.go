@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sealbridge/manifest"
 	"sealbridge/spec"
 )
 
@@ -25,6 +26,8 @@ func (p Policy) Validate() error {
 	v.tools()
 	for i, c := range p.Checks {
 		v.text(c, fmt.Sprintf("/checks/%d", i))
+		_, err := manifest.SplitCommand(c) // else it is the line of no check that a draft can have
+		v.must(err == nil, fmt.Sprintf("/checks/%d", i), "M6: a program and plain words, single spaces")
 	}
 	v.defaults()
 	return v.err

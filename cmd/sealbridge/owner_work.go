@@ -271,6 +271,18 @@ func (a *app) showTask(t gateway.TaskView) error {
 		b := t.Budget[m]
 		a.print("  %-14s %d of %d   %s\n", strings.ReplaceAll(m, "_", " "), b.Committed+b.Reserved, b.Limit, b.Source)
 	}
+	for _, k := range t.Checks {
+		name := k.Kind
+		if k.Command != "" {
+			name = k.Command
+		}
+		a.print("  check %s: %s\n", manifest.Display(name, 120), manifest.Display(strings.TrimSuffix(strings.ReplaceAll(k.Result, "_", " ")+", "+k.Text, ", "), 300))
+		for _, l := range strings.Split(strings.TrimSpace(k.Printed), "\n") {
+			if l != "" {
+				a.print("    ┆ %s\n", manifest.Display(l, 200))
+			}
+		}
+	}
 	for _, f := range t.Transfers {
 		a.print("%s\n", transferLine(t, f))
 	}

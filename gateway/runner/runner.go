@@ -53,6 +53,7 @@ type Command struct {
 	Argv      []string          // program, absolute or a name found in PATH, and its arguments; no shell
 	Module    string            // or: the absolute path of a WASI module; Argv are then its arguments
 	Inputs    map[string]string // name of M3 in the folder in → path of the file that is copied there
+	Delivered map[string]string // the same for the folder out: what a check looks at (M6); then no output files are collected
 	Stdin     []byte            // the task
 	Env       map[string]string // upper-case names; none that we give ourselves or that the system's loader reads
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
@@ -226,7 +227,7 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	if err := checkPorts(c, isolate); err != nil {
 		return res, err
 	}
-	ws, err := newWorkspace(x.dir, c.Inputs)
+	ws, err := newWorkspace(x.dir, c.Inputs, c.Delivered)
 	if err != nil {
 		return res, err
 	}
@@ -240,6 +241,9 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 	}
 	if err := x.start(ctx, &res, c, path, isolate); err != nil {
 		return res, err
+	}
+	if c.Delivered != nil {
+		return res, nil
 	}
 	res.Files, err = ws.collect(c.FilesLimit)
 	return res, err

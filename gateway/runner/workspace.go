@@ -27,42 +27,60 @@ type workspace struct {
 
 func (w *workspace) work() string { return filepath.Join(w.dir, "work") }
 
-// newWorkspace makes the folders and copies the inputs. They are copies: what a
+// newWorkspace makes the folders and copies the files. They are copies: what a
 // program does to them stays with it.
-func newWorkspace(dir string, inputs map[string]string) (*workspace, error) {
-	refs := make([]manifest.ArtifactRef, 0, len(inputs))
-	for name := range inputs {
-		refs = append(refs, manifest.ArtifactRef{Name: name})
+func newWorkspace(dir string, inputs, delivered map[string]string) (*workspace, error) {
+	in, err := refsOf("/inputs", inputs)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(refs, func(a, b manifest.ArtifactRef) int { return strings.Compare(a.Name, b.Name) })
-	if err := manifest.CheckArtifacts("/inputs", refs); err != nil {
+	out, err := refsOf("/delivered", delivered)
+	if err != nil {
 		return nil, err
 	}
 	mark := rand.Text()
 	w := &workspace{dir: filepath.Join(dir, "run-"+mark), mark: mark}
-	if err := w.fill(refs, inputs); err != nil {
+	err = w.make()
+	if err == nil {
+		err = w.fill("in", in, inputs)
+	}
+	if err == nil {
+		err = w.fill("out", out, delivered)
+	}
+	if err != nil {
 		w.remove()
 		return nil, disk("making a workspace", err)
 	}
 	return w, nil
 }
 
-func (w *workspace) fill(refs []manifest.ArtifactRef, inputs map[string]string) error {
+// refsOf holds the names of files against M3, in their order.
+func refsOf(path string, files map[string]string) ([]manifest.ArtifactRef, error) {
+	refs := make([]manifest.ArtifactRef, 0, len(files))
+	for name := range files {
+		refs = append(refs, manifest.ArtifactRef{Name: name})
+	}
+	slices.SortFunc(refs, func(a, b manifest.ArtifactRef) int { return strings.Compare(a.Name, b.Name) })
+	return refs, manifest.CheckArtifacts(path, refs)
+}
+
+func (w *workspace) make() (err error) {
 	for _, sub := range []string{"", "root", "work", "work/in", "work/out", "work/tmp"} {
 		if err := os.Mkdir(filepath.Join(w.dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
-	var err error
-	if w.root, err = os.OpenRoot(w.work()); err != nil {
-		return err
-	}
+	w.root, err = os.OpenRoot(w.work())
+	return err
+}
+
+func (w *workspace) fill(folder string, refs []manifest.ArtifactRef, from map[string]string) error {
 	for _, ref := range refs {
-		name := path.Join("in", ref.Name)
+		name := path.Join(folder, ref.Name)
 		if err := w.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
-		if err := w.copy(name, inputs[ref.Name]); err != nil {
+		if err := w.copy(name, from[ref.Name]); err != nil {
 			return err
 		}
 	}

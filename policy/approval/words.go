@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sealbridge/manifest"
@@ -89,11 +90,15 @@ func (w *words) propose(c policy.Case) {
 		w.line(Newly, "trust", w.who+"'s word on the box: the draft says that an isolation nobody enforces is enough")
 	}
 	w.deeper(w.who)
+	tools, here := "use your tools", "run anything here"
 	if len(w.m.Permissions.GrantedCapabilities) > 0 {
-		w.line(Cannot, "cannot", w.onward("use any other tool of yours, run anything here"))
-	} else {
-		w.line(Cannot, "cannot", w.onward("use your tools, run anything here"))
+		tools = "use any other tool of yours"
 	}
+	if lines := commands(w.m); len(lines) > 0 { // M6
+		w.line(Newly, "run", quotedList(lines)+" here over what comes back, boxed: no network, copies of the files", strings.Join(lines, "; "))
+		here = "run anything else here"
+	}
+	w.line(Cannot, "cannot", w.onward(tools+", "+here))
 	w.contractRisk()
 	w.contractText()
 }
@@ -117,10 +122,41 @@ func (w *words) accept(f manifest.Accepted) {
 		w.line(Newly, "learn", manifest.Display(strings.Join(f.Providers, ", "), 300)+" reads the files and the text below")
 	}
 	w.line(Newly, "return", "a JSON result and files")
+	if lines := commands(w.m); len(lines) > 0 {
+		w.line(Newly, "judged", "by "+quotedList(lines)+", which "+w.who+" runs over the result; nothing of it runs here", strings.Join(lines, "; "))
+	}
 	w.deeper("you")
 	w.line(Cannot, "cannot", w.onward("reach a host, use your tools, see other tasks"))
 	w.contractRisk()
 	w.contractText()
+}
+
+// commands are the lines that the requester's gateway can run over a delivery; no other is one (M6).
+func commands(m manifest.TaskManifest) (lines []string) {
+	for _, c := range m.Verification.Checks {
+		if _, err := manifest.SplitCommand(c.Target); c.Kind == manifest.CommandCheck && err == nil && !slices.Contains(lines, c.Target) {
+			lines = append(lines, c.Target)
+		}
+	}
+	return lines
+}
+
+// commandOf is the line of a check.
+func commandOf(m manifest.TaskManifest, check string) string {
+	for _, c := range m.Verification.Checks {
+		if c.CheckID.String() == check {
+			return c.Target
+		}
+	}
+	return check
+}
+
+func quotedList(lines []string) string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = quoted(l)
+	}
+	return strings.Join(out, ", ")
 }
 
 func (w *words) contractRisk() {
@@ -286,7 +322,11 @@ func (w *words) deliver(f manifest.Completed) error {
 		if c.Result != "pass" {
 			mark = Yours
 		}
-		w.line(mark, "check", manifest.Display(c.Kind+" "+c.Check, 120)+": "+c.Result, manifest.Display(c.Text, 300))
+		name := c.Kind + " " + c.Check
+		if c.Kind == manifest.CommandCheck {
+			name = commandOf(w.m, c.Check)
+		}
+		w.line(mark, "check", manifest.Display(name, 120)+": "+c.Result, manifest.Display(c.Text, 300))
 	}
 	w.line(Yours, "you", "have looked at the result and the files")
 	w.decides()

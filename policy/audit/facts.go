@@ -16,6 +16,14 @@ func (a *audit) facts() {
 		return
 	}
 	f.Asked, f.Limits, f.CostBearer = a.m.IO.InputArtifacts, a.m.Budget.Limits(), a.m.Budget.CostBearer
+	for _, c := range a.m.Verification.Checks {
+		if c.Kind == manifest.CommandCheck {
+			if f.Commands == nil {
+				f.Commands = map[string]string{}
+			}
+			f.Commands[c.CheckID.String()] = c.Target
+		}
+	}
 	if a.task.IsZero() {
 		return
 	}
@@ -45,6 +53,19 @@ func (a *audit) facts() {
 			}
 		}
 	}
+}
+
+// checked is one check as people read it: a command by its line, with how it ended.
+func (f Facts) checked(c manifest.CheckResult) string {
+	line, ok := f.Commands[c.Check]
+	if !ok || c.Run == nil {
+		return manifest.Display(c.Kind, 64) + " " + c.Result
+	}
+	how := fmt.Sprintf("exit %d", c.Run.Exit)
+	if c.Run.TimedOut {
+		how = "timed out"
+	}
+	return manifest.Display(line, 200) + " " + how + ", " + c.Result
 }
 
 func seqOf(h *manifest.Head) int64 {
@@ -146,6 +167,11 @@ func (a *audit) evidenceLists() {
 	}
 	if a.task.IsZero() {
 		return
+	}
+	for _, c := range a.rep.Facts.Checks {
+		if c.Run != nil { // M6: nobody else saw it run
+			a.rep.Claimed = append(a.rep.Claimed, Entry{What: a.rep.Facts.checked(c) + ", in its box " + c.Run.Box.Level, By: a.name(manifest.Requester), Rule: "M6"})
+		}
 	}
 	a.rep.Claimed = append(a.rep.Claimed, Entry{What: "times: each signer's clock", By: "both sides", Rule: "T1"})
 	if u := a.rep.Facts.Used; u != nil {

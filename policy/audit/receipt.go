@@ -176,7 +176,7 @@ func (r Report) yeses() string {
 func checks(f Facts) string {
 	var out []string
 	for _, c := range f.Checks {
-		out = append(out, c.Kind+" "+c.Result)
+		out = append(out, f.checked(c))
 	}
 	return orText(strings.Join(out, " · "), "nothing")
 }

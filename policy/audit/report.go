@@ -109,7 +109,8 @@ type Facts struct {
 	Amendments []Amendment            `json:"amendments"`
 	Approvals  []Approval             `json:"approvals"`
 	Deliveries []Delivery             `json:"deliveries"`
-	Checks     []manifest.CheckResult `json:"checks"` // of the last report
+	Checks     []manifest.CheckResult `json:"checks"`             // of the last report
+	Commands   map[string]string      `json:"commands,omitempty"` // of checks that are programs of the requester's, by check id (M6)
 	Verdict    string                 `json:"verdict,omitempty"`
 	First      manifest.Meters        `json:"first"`  // limits of the manifest
 	Limits     manifest.Meters        `json:"limits"` // in force

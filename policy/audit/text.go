@@ -144,7 +144,11 @@ func (p *Page) work(r Report) {
 	if len(f.Checks) > 0 {
 		var parts []string
 		for _, c := range f.Checks {
-			parts = append(parts, c.Kind+" "+c.Check+" "+c.Result)
+			if text := c.Kind + " " + c.Check + " " + c.Result; c.Run == nil {
+				parts = append(parts, text)
+			} else {
+				parts = append(parts, f.checked(c))
+			}
 		}
 		p.Row("Checked", strings.Join(parts, " · ")+" · verdict "+f.Verdict)
 	}

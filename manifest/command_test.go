@@ -1,9 +1,11 @@
-package runner
+package manifest_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sealbridge/manifest"
 )
 
 func TestACommandIsSplitByOneRule(t *testing.T) { // M6
@@ -16,18 +18,18 @@ func TestACommandIsSplitByOneRule(t *testing.T) { // M6
 		"check `a`": nil, `check \a`: nil, "check ~": nil, "A=b check": nil, "-x": nil, "chéck": nil, "check\x00": nil, "check \u202ea": nil,
 		strings.Repeat("a ", 64) + "a": nil,
 	} {
-		got, err := Split(line)
+		got, err := manifest.SplitCommand(line)
 		if (err == nil) != (want != nil) || !slices.Equal(got, want) {
-			t.Errorf("Split(%q) = %q, %v, want %q", line, got, err, want)
+			t.Errorf("SplitCommand(%q) = %q, %v, want %q", line, got, err, want)
 		}
 	}
 }
 
-func FuzzSplit(f *testing.F) {
+func FuzzSplitCommand(f *testing.F) {
 	f.Add("check --in a")
 	f.Fuzz(func(t *testing.T, line string) {
-		if words, err := Split(line); err == nil && strings.Join(words, " ") != line {
-			t.Fatalf("Split(%q) joins to another line", line)
+		if words, err := manifest.SplitCommand(line); err == nil && strings.Join(words, " ") != line {
+			t.Fatalf("SplitCommand(%q) joins to another line", line)
 		}
 	})
 }

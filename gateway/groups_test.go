@@ -277,6 +277,10 @@ func TestAQuorumTakesOneOfTheSame(t *testing.T) { // P4
 			t.Errorf("the group is %+v", g)
 		}
 		for name := range by {
+			by[name].until("heard", func() bool { // its last word, which its acknowledgements name already
+				n, err := by[name].g.Unacknowledged(context.Background(), open[name])
+				return err == nil && n == 0
+			})
 			ann.verifies(open[name])
 		}
 	}

@@ -41,6 +41,10 @@ type TaskView struct {
 	Recovery       string             `json:"recovery,omitempty"`
 	Mine           bool               `json:"mine"` // whether this side acts next
 	Counter        *CounterView       `json:"counter,omitempty"`
+	Parent         string             `json:"parent,omitempty"` // the task that this one is a part of (P1)
+	Above          int64              `json:"above,omitempty"`  // how many contracts are above it
+	Depth          int64              `json:"depth,omitempty"`  // how often it may be handed on
+	Parts          []PartView         `json:"parts,omitempty"`
 	Group          *GroupView         `json:"group,omitempty"`    // of a task of ours (P4)
 	Together       manifest.GroupKind `json:"together,omitempty"` // the requester says that others were asked for the same
 }
@@ -179,6 +183,9 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 		return v, err
 	}
 	if v.Counter, err = counterView(row); err != nil {
+		return v, err
+	}
+	if err := t.placeOf(row, &v); err != nil {
 		return v, err
 	}
 	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {

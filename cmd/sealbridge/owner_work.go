@@ -40,12 +40,13 @@ gates: [contract, effect, delivery]
 
 func proposeCommand(a *app) *cobra.Command {
 	var goal, dir, title, counter, limit string
-	var to, inputs []string
+	var to, inputs, handOn []string
+	var parent string
 	var more several
 	var dry, follow, template bool
 	c := &cobra.Command{
 		Use: "propose [FILE]", GroupID: "work", Short: "ask a contact's agent for work", Args: cobra.MaximumNArgs(1),
-		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run\n  sealbridge propose task.yaml --to ben --to cleo --to dan --quorum 2",
+		Example: "  sealbridge propose --to ben -m \"Total sales.csv per region\" --input sales.csv --wait -o out/\n  sealbridge propose task.yaml --to ben --dry-run\n  sealbridge propose task.yaml --to ben --to cleo --to dan --quorum 2\n  sealbridge propose --parent QW7F --to cleo -m \"Check the north\" --hand-on sales.csv",
 		RunE: func(c *cobra.Command, args []string) error {
 			if template {
 				a.print("%s", draftTemplate)
@@ -60,7 +61,7 @@ func proposeCommand(a *app) *cobra.Command {
 			}
 			var send func(*local.Client) (gateway.Proposed, error)
 			if counter != "" {
-				if len(args)+len(inputs)+len(to) > 0 || more != (several{}) || goal != "" || title != "" {
+				if len(args)+len(inputs)+len(to)+len(handOn) > 0 || parent != "" || more != (several{}) || goal != "" || title != "" {
 					return usage("--counter TASK takes its terms from the counter-proposal: no draft, no --to, -m, --title or --input")
 				}
 				send = func(cl *local.Client) (gateway.Proposed, error) { return a.takeUp(c.Context(), cl, counter, dry) }
@@ -72,6 +73,12 @@ func proposeCommand(a *app) *cobra.Command {
 				kind, err := more.of(to)
 				if err != nil {
 					return err
+				}
+				if parent == "" && len(handOn) > 0 {
+					return usage("--hand-on NAME goes with --parent TASK")
+				}
+				if parent != "" && kind != "" {
+					return usage("--parent hands a part on to one contact, without --race or --quorum")
 				}
 				if kind != "" {
 					h, cl, err := a.client()
@@ -85,7 +92,7 @@ func proposeCommand(a *app) *cobra.Command {
 					return a.proposeSeveral(c.Context(), h, cl, gateway.Several{Draft: d, To: to, Kind: kind, Need: more.quorum, DryRun: dry}, o)
 				}
 				send = func(cl *local.Client) (gateway.Proposed, error) {
-					return local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to[0], DryRun: dry})
+					return local.Propose.Call(c.Context(), cl, gateway.Proposal{Draft: d, To: to[0], DryRun: dry, Parent: parent, HandOn: handOn})
 				}
 			}
 			h, cl, err := a.client()
@@ -111,6 +118,9 @@ func proposeCommand(a *app) *cobra.Command {
 				}
 			} else {
 				a.print("%s\n", out.Task)
+				if out.Above != "" {
+					a.note("waiting for %s, who decides first: sealbridge task show %s", out.Above, short(out.Task))
+				}
 				if out.Ask != "" && !a.terminal() {
 					a.note("waiting for you: sealbridge gate show %s", short(out.Ask))
 				}
@@ -137,6 +147,8 @@ func proposeCommand(a *app) *cobra.Command {
 	f := c.Flags()
 	f.StringArrayVar(&to, "to", nil, "the contact; several with --race or --quorum")
 	more.flags(c)
+	f.StringVar(&parent, "parent", "", "hand a part of this task, which an agent of yours works on, on to the contact")
+	f.StringArrayVar(&handOn, "hand-on", nil, "with --parent: an input file of that task that goes along, by its name there")
 	f.StringVar(&counter, "counter", "", "take up the counter-proposal with which this task was declined")
 	f.StringVarP(&goal, "message", "m", "", "the goal, instead of a draft file")
 	f.StringVar(&title, "title", "", "a title; the goal's first line where absent")
@@ -241,7 +253,7 @@ func (a *app) showTask(t gateway.TaskView) error {
 	if !t.Deadline.IsZero() {
 		a.print("due %s   manifest %s\n", inLocal(t.Deadline), t.ManifestDigest)
 	}
-	a.print("%s", groupText(t.Group))
+	a.print("%s%s", groupText(t.Group), treeText(t))
 	if t.Together != "" && t.Group == nil {
 		a.print("  %s: %s says that others were asked for the same\n", t.Together, t.With)
 	}

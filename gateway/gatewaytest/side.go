@@ -92,6 +92,30 @@ func Circle(t testing.TB, scripts map[string]string) (ann *Side, by map[string]*
 	return ann, by
 }
 
+// Row makes owners who stand in a row: each is a confirmed contact of its
+// neighbours and of nobody else. Those in between have an agent, scribe, that
+// works in its owner's session; the last one's agent runs the script.
+func Row(t testing.TB, script string, names ...string) (row []*Side) {
+	t.Helper()
+	mem := relaytest.NewMemory()
+	for i, name := range names {
+		s := start(t, mem, name)
+		if i == len(names)-1 {
+			s.runs(script)
+		} else if i > 0 {
+			s.Rules.Agents["scribe"] = gateway.Agent{Session: true, Model: "own"}
+			s.Reload()
+		}
+		if i > 0 {
+			s.redeem(row[i-1].invite())
+			s.ConfirmNamed(names[i-1])
+			row[i-1].ConfirmNamed(name)
+		}
+		row = append(row, s)
+	}
+	return row
+}
+
 // runs gives a side the agent coder.
 func (s *Side) runs(script string) {
 	s.t.Helper()

@@ -112,6 +112,7 @@ func (d *Door) server(a Agent, wait time.Duration, known func() bool) *mcp.Serve
 	}
 	if a.Tools.has(Worker) {
 		c.workerTools(s)
+		c.onwardTools(s)
 	}
 	c.commonTools(s)
 	return s

@@ -47,6 +47,7 @@ type work struct {
 		Files     string `json:"files"`
 	} `json:"sandbox"`
 	Gates []string `json:"gates"`
+	Depth int64    `json:"delegation_depth"`
 }
 
 type inputFile struct {
@@ -82,12 +83,13 @@ var workFields = []field{
 		maybe("claimed_ok", flag.says("true: the other side's word is enough; your owner's card says so")),
 		maybe("files", word("inputs", "workspace")),
 	)),
+	maybe("delegation_depth", whole(0, 5).says("how often the work may be handed on to further owners, each time by a yes of both; default 0")),
 	maybe("gates", list(5, word("contract", "effect", "budget", "delegation", "delivery")).says("where a person says yes; default contract, effect, delivery")),
 }
 
 // draft is the same thing as a person's draft; the gateway makes the contract from it.
 func (in work) draft() (d manifest.Draft, err error) {
-	d = manifest.Draft{Title: in.Title, Goal: in.Goal, PaidBy: in.PaidBy, Deadline: in.Deadline, Gates: in.Gates,
+	d = manifest.Draft{Title: in.Title, Goal: in.Goal, PaidBy: in.PaidBy, Deadline: in.Deadline, Gates: in.Gates, Depth: in.Depth,
 		Verify:  manifest.DraftVerify{Retries: in.Retries},
 		Budget:  manifest.DraftBudget(in.Budget),
 		Sandbox: manifest.DraftSandbox{Isolation: in.Sandbox.Isolation, ClaimedOK: in.Sandbox.ClaimedOK, Files: in.Sandbox.Files}}
@@ -225,17 +227,25 @@ func (c caller) cancel(ctx context.Context, in cancellation) (cancelled, error) 
 	return cancelled{v.TaskID, v.State, c.nextOf(v)}, err
 }
 
-func (c caller) requesterTools(s *mcp.Server) {
+func (c caller) contactsTool(s *mcp.Server) {
 	add(c, s, tool{name: "list_contacts", title: "List contacts", hints: reads(), in: object(), out: contactsShape,
 		about: "Lists the contacts whose agents can do work for you, which paths you may send them, and the bounds of a request. Call it before delegate_task."}, c.listContacts)
-	add(c, s, tool{name: "delegate_task", title: "Ask a contact's agent for work", hints: changes(false, true, true), in: delegationShape, out: delegatedShape,
-		about: "Asks a contact's agent to do a task. Answers at once with task_id: your owner is asked first, then the contact's owner, and the work takes minutes to days. " +
-			"Go on with other work and call get_task later. The same call while your owner is being asked joins the first. Files outside may_send are refused before anybody is asked."}, c.delegate)
-	c.severalTools(s)
+}
+
+func (c caller) cancelTool(s *mcp.Server) {
 	add(c, s, tool{name: "cancel_task", title: "Cancel a task", hints: changes(true, true, true),
 		in:    object(must("task_id", taskID), maybe("reason", some(1000).says("the other side is told this"))),
 		out:   object(must("task_id", text(80)), must("state", text(20)), must("next", nextShape)),
 		about: "Ends a task that you asked for, or with a group_id all tasks of that group. It is final; a second time changes nothing."}, c.cancel)
+}
+
+func (c caller) requesterTools(s *mcp.Server) {
+	c.contactsTool(s)
+	add(c, s, tool{name: "delegate_task", title: "Ask a contact's agent for work", hints: changes(false, true, true), in: delegationShape, out: delegatedShape,
+		about: "Asks a contact's agent to do a task. Answers at once with task_id: your owner is asked first, then the contact's owner, and the work takes minutes to days. " +
+			"Go on with other work and call get_task later. The same call while your owner is being asked joins the first. Files outside may_send are refused before anybody is asked."}, c.delegate)
+	c.severalTools(s)
+	c.cancelTool(s)
 	c.resultTools(s)
 	add(c, s, tool{name: "request_contact", title: "Ask your owner for a contact", hints: changes(false, true, false),
 		in:    object(must("who", some(100).says("the person or firm")), maybe("why", some(300))),
@@ -265,6 +275,8 @@ func (c caller) nextOf(v gateway.TaskView) next {
 	switch {
 	case ask != "":
 		return next{"owner", "nothing: your owner is asked and decides with `sealbridge gate show " + ending(ask) + "`" + c.cardAt(ask) + "; go on with other work, then get_task"}
+	case v.State == "drafted" && v.Parent != "":
+		return next{"contact", "nothing: " + manifest.Display(v.Waiting, 100) + " decides whether this part may be handed on; go on with your own work, then get_task"}
 	case v.State == "dropped":
 		return next{"nobody", "nothing was sent (" + v.Outcome + "); talk to your owner before you ask again"}
 	case v.Outcome == "completed" && !v.Released:

@@ -45,6 +45,7 @@ type taskAnswer struct {
 	Reason     *foreign         `json:"reason,omitempty"`
 	Checks     []checkAnswer    `json:"checks,omitempty"`
 	Group      *groupAnswer     `json:"group,omitempty"`
+	Tree       *treeAnswer      `json:"tree,omitempty"`
 	AsOf       int64            `json:"as_of,omitempty"`
 	Next       next             `json:"next"`
 }
@@ -83,6 +84,7 @@ var (
 		maybe("checkpoint", foreignShape.says("the other agent's newest word on its progress")),
 		maybe("reason", foreignShape.says("why it ended or came back")),
 		maybe("checks", list(60, object(must("check", text(64)), must("result", word("pass", "fail", "not_evaluated")))).says("our own checks of the newest delivery")),
+		maybe("tree", treeShape.says("where the task stands among tasks that are handed on")),
 		maybe("group", groupShape.says("others were asked for the same; at most one task of the group is completed")),
 		maybe("as_of", count.says("give it back with wait_seconds: the answer comes as soon as the task is newer")),
 		must("next", nextShape))
@@ -169,7 +171,7 @@ func (c caller) taskRow(v gateway.TaskView) taskAnswer {
 	if !v.Deadline.IsZero() {
 		a.Deadline = &v.Deadline
 	}
-	a.Group = groupOf(v)
+	a.Group, a.Tree = groupOf(v), treeOf(v)
 	for _, g := range v.Gates {
 		a.Gates = append(a.Gates, gateAnswer{g.AskID, g.Gate, g.State})
 	}

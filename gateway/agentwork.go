@@ -51,7 +51,7 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 	m := row.Task.Manifest()
 	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
 	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
-	c = runner.Command{Argv: a.Command, Module: a.Module, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Network: a.Model == modelOwn, Env: map[string]string{}}
+	c = runner.Command{Argv: a.Command, Module: a.Module, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Hosts: g.hosts(row), Env: map[string]string{}}
 	maps.Copy(c.Env, a.Env)
 	if a.model() == modelDoor {
 		port, env := g.Models.Port(ModelRun{row.Key.String(), row.Runs})
@@ -208,7 +208,7 @@ func (t *turn) deliver(row *taskRow, res runner.Result, out result, refs []manif
 		enforces = []string{}
 	}
 	d := manifest.Delivery{Contract: contract.Digest, Revision: revision, Output: out.Output, Artifacts: refs, Evidence: out.Evidence, Receipt: &doc,
-		Attestation: &manifest.Attestation{Runner: runnerOf(a), Isolation: ran, Enforces: enforces, Image: res.Image, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds}}
+		Attestation: &manifest.Attestation{Runner: runnerOf(a), Isolation: ran, Enforces: enforces, Image: res.Image, Exit: int64(res.Exit), WallClockSeconds: u.WallClockSeconds, Reached: row.Reached}}
 	_, err = t.say(row, manifest.Delivered{Delivery: d, Usage: u})
 	return err
 }

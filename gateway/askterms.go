@@ -28,6 +28,9 @@ func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.T
 		return x, err
 	}
 	x.Because = t.place(d)
+	if f, ok := c.Event.Body.Fact.(manifest.Progressed); ok && f.Opens != nil {
+		x.Reach = t.reaches(f.Opens.Host)
+	}
 	x.Chosen = row.Chosen
 	if row.Role == manifest.Requester && len(row.Files) > 0 {
 		x.Offered = row.Files

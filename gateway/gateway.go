@@ -66,7 +66,8 @@ type Agent struct {
 	Command  []string // or the arguments of Module
 	Module   string   // the path of a WASI module that is the agent
 	ReadOnly []string
-	Model    string // own, door or none; "" is none
+	Hosts    []string // that its own model needs: a contract that does not name them is not taken
+	Model    string   // own, door or none; "" is none
 
 	Providers []string          // of the owner's, with door; none named: all
 	Env       map[string]string // what its program finds in its environment, beside what the box gives

@@ -201,6 +201,7 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 	if _, ok := fact.(manifest.Asked); ok {
 		c.Wished = row.Change != nil && row.Change.Wished
 	}
+	c.Filters = t.filters(t.rules.Agents[row.Agent])
 	if t.g.Runner != nil {
 		c.Isolation = t.g.Runner.Levels()
 	}
@@ -305,6 +306,9 @@ func (t *turn) withDecision(key manifest.TaskKey, fact manifest.Fact, digest sig
 			return f, nil
 		case manifest.Completed:
 			f.Decision = &doc
+			return f, nil
+		case manifest.Progressed:
+			f.Opens = &manifest.Opens{Host: f.Opens.Host, Decision: &doc}
 			return f, nil
 		}
 	}

@@ -83,8 +83,9 @@ type taskRow struct {
 	Session       bool               `json:"session,omitempty"`  // the agent comes by itself: nothing is run
 	Told          manifest.Meters    `json:"told,omitzero"`      // tokens that it claims for the run under way
 	Runs          int64              `json:"runs"`
-	Calls         int64              `json:"calls,omitempty"` // to models, by the door
-	RunAt         time.Time          `json:"runAt"`           // when the run under way began
+	Calls         int64              `json:"calls,omitempty"`   // to models, by the door
+	RunAt         time.Time          `json:"runAt"`             // when the run under way began
+	Reached       []manifest.Reached `json:"reached,omitempty"` // hosts, by all runs that ended
 	Report        *manifest.Report   `json:"report"`
 	Printed       map[string]string  `json:"printed,omitempty"` // by the commands of the report, by check: for our owner alone
 	Opened        bool               `json:"opened"`            // a person opened the quarantined files (G14)

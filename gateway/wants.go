@@ -142,6 +142,8 @@ func (t *turn) factOf(row taskRow, r askRow) (manifest.Fact, error) {
 	case manifest.KindDelegated:
 		f, _, err := t.delegatingAgain(row, r.Ask.SubjectDigest)
 		return f, err
+	case manifest.KindProgressed:
+		return t.openingOf(row, r.Ask.SubjectDigest)
 	case manifest.KindCompleted:
 		d := row.Task.Delivery()
 		if d == nil || row.Report == nil || row.Report.Delivery != d.Digest {
@@ -177,6 +179,9 @@ func (t *turn) acceptance(row taskRow) (manifest.Fact, error) {
 	a := manifest.Accepted{Signature: b, Isolation: t.isolationOf(agent), Model: agent.model(), Providers: t.rules.labelsOf(agent)}
 	if a.Model == modelDoor {
 		err = t.doorFor(agent)
+	}
+	if missing := without(agent.Hosts, row.Task.Manifest().SandboxPolicy.AllowedHosts); a.Model == modelOwn && !agent.Session && len(missing) > 0 {
+		err = spec.Refuse(spec.UnsupportedIsolation, "/sandboxPolicy/allowedHosts", "the agent's own model needs "+missing[0])
 	}
 	return a, err
 }

@@ -130,7 +130,10 @@ func (g *Gateway) doRun(ctx context.Context, jb journal.Job) error {
 	}
 	res, err := g.Runner.Run(runCtx, c)
 	defer func() { res.Close() }() // also of a run that failed
-	if ctx.Err() != nil {          // the gateway stops: the run is unknown and is charged at the next start
+	if noted := g.reached(ctx, jb.Key, c.Hosts); noted != nil {
+		return noted
+	}
+	if ctx.Err() != nil { // the gateway stops: the run is unknown and is charged at the next start
 		return ctx.Err()
 	}
 	if spent := (spentError{}); errors.As(context.Cause(runCtx), &spent) {
@@ -267,9 +270,9 @@ func (t *turn) usage(row taskRow) manifest.Usage {
 }
 
 // tokenSource says who saw the tokens of a task: our gateway where a box of ours
-// held the agent and no model was within reach but by its door (X4h); else it is the agent's word.
+// held the agent and no model was within reach but by its door (X4h), nor a host; else it is the agent's word.
 func (r taskRow) tokenSource() string {
-	if a := r.accepted(); a.Isolation.Enforced == "gateway" && a.Model != modelOwn {
+	if a := r.accepted(); a.Isolation.Enforced == "gateway" && a.Model != modelOwn && len(r.Task.Manifest().SandboxPolicy.AllowedHosts) == 0 {
 		return "metered"
 	}
 	return "claimed"

@@ -53,6 +53,7 @@ type Case struct {
 	NamedFiles      []string // those of Files that a person named
 	Isolation       []string // levels that this gateway's runners enforce
 	Wished          bool     // no person of ours said it: an agent would like it, or a meter ran out
+	Filters         bool     // this gateway holds its agent to the hosts of a contract (X3)
 	ClaimedIsEnough bool     // the requester's draft said that a claimed isolation will do (X6)
 
 	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)

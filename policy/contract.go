@@ -135,6 +135,8 @@ func (l *law) judge() *Decision {
 		return l.judgeAsked(f)
 	case manifest.Answered:
 		return l.judgeAnswered(f)
+	case manifest.Progressed:
+		return l.judgeOpens(f)
 	case manifest.Delivered:
 		return l.judgeDelivered(f)
 	case manifest.Rejected:
@@ -219,12 +221,10 @@ func unsupported(m manifest.TaskManifest) *Decision {
 	}
 	s := m.SandboxPolicy
 	switch {
-	case s.NetworkAccess != "none" || len(s.AllowedHosts) > 0:
-		return denied("X1", spec.UnsupportedIsolation, "/sandboxPolicy/networkAccess", "none")
 	case s.IsolationLevel == "microvm":
 		return denied("X6", spec.UnsupportedIsolation, "/sandboxPolicy/isolationLevel", "wasm or below")
 	}
-	return nil
+	return hosts(s)
 }
 
 // judgeAsked holds what our own side would ask for; what the other side asks
@@ -272,6 +272,9 @@ func (l *law) judgeDelivered(f manifest.Delivered) *Decision {
 	}
 	if a := d.Attestation; a != nil && !l.attests(*a) {
 		return denied("X6", spec.VerificationFailed, "/body/delivery/attestation/isolation", "as accepted")
+	}
+	if a := d.Attestation; a != nil {
+		return l.judgeReached(a.Reached)
 	}
 	return nil
 }

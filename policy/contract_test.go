@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -109,9 +110,15 @@ func TestWhatThisVersionCannotHoldIsRefused(t *testing.T) {
 			id := must(manifest.ParseTaskID("task_parent00"))
 			m.ParentTaskID = &id
 		}, spec.NotAttenuated},
-		{"hosts", func(m *manifest.TaskManifest) {
-			m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"example.org"}
-		}, spec.UnsupportedIsolation},
+		{"too many hosts", func(m *manifest.TaskManifest) {
+			m.SandboxPolicy.NetworkAccess = "allowlist_only"
+			for i := range MaxHosts + 1 {
+				m.SandboxPolicy.AllowedHosts = append(m.SandboxPolicy.AllowedHosts, fmt.Sprintf("h%d.example.org", i))
+			}
+		}, spec.TooLarge},
+		{"a host twice", func(m *manifest.TaskManifest) {
+			m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"example.org", "example.org"}
+		}, spec.Malformed},
 		{"microvm", func(m *manifest.TaskManifest) { m.SandboxPolicy.IsolationLevel = "microvm" }, spec.UnsupportedIsolation},
 	} {
 		s := newScene(t, c.mend)

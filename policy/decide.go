@@ -98,6 +98,10 @@ func (p Policy) rule(l *law) ruling {
 		return p.amendment(l)
 	case manifest.Delegated:
 		return p.delegation(l)
+	case manifest.Progressed:
+		if f.Opens != nil {
+			return p.reaching(l, f.Opens.Host)
+		}
 	}
 	return ruling{index: -1}
 }
@@ -178,6 +182,10 @@ func (p Policy) incoming(l *law, f manifest.Accepted) (r ruling) {
 		case f.Isolation.Enforced == enforcedByGateway && !slices.Contains(l.Isolation, f.Isolation.Level):
 			r.compared(f.Isolation.Level, strings.Join(l.Isolation, " "))
 			return r.refuse(spec.UnsupportedIsolation, "/body/isolation/level", "what this gateway enforces")
+		case f.Isolation.Enforced == enforcedByGateway && len(l.m.SandboxPolicy.AllowedHosts) > 0 && !l.Filters:
+			return r.refuse(spec.UnsupportedIsolation, "/sandboxPolicy/networkAccess", "X3: a box whose hosts this gateway can filter")
+		case !p.reachable(&r, l.m):
+			return r
 		}
 		return r.taken(l, in.AtMost, in.PerDay, in.AtOnce)
 	}

@@ -69,6 +69,7 @@ func Compare(old, next Policy) Difference {
 	c.incoming()
 	c.outgoing()
 	c.tools()
+	c.reach()
 	c.checks()
 	c.defaults()
 	rank := map[Mark]int{Added: 0, Wider: 1, Narrower: 2}

@@ -24,6 +24,8 @@ var (
 	somePresence = []string{"passkey", "device", "passphrase", "none"}
 	someEffects  = []string{"none", "irreversible", "financial"}
 	someTools    = []string{"*", "docs.*", "docs.read", "docs.r*", "mail.send"}
+	someHosts    = []string{"*", "api.example.org", "wiki.corp", "10.0.0.7"}
+	someNetworks = []string{"10.0.0.0/8", "10.0.0.0/24", "10.0.0.7", "fd00::/8"}
 	someChecks   = []string{"python3 check.py", "make test"}
 )
 
@@ -81,6 +83,17 @@ func (d draw) tool() Tool {
 		Resource: rapid.SampledFrom([]Words{nil, {"mcp://docs/{path}"}}).Draw(d.T, "resource"), Then: rapid.SampledFrom([]Then{ThenAllow, ThenAsk, ThenRefuse}).Draw(d.T, "then")}
 }
 
+func (d draw) reach() Reach {
+	r := Reach{Host: rapid.SampledFrom(someHosts).Draw(d.T, "host"), Then: rapid.SampledFrom([]Then{ThenAllow, ThenAsk, ThenRefuse}).Draw(d.T, "then")}
+	if r.Host != "*" && r.Then != ThenRefuse {
+		r.At = d.subset(someNetworks, "at")
+		if rapid.Bool().Draw(d.T, "port") {
+			r.Ports = []uint16{8080}
+		}
+	}
+	return r
+}
+
 func (d draw) ask() Ask {
 	who := d.subset([]string{"phone", "nobody"}, "who")
 	if rapid.IntRange(0, 9).Draw(d.T, "me") > 0 {
@@ -105,7 +118,7 @@ func (d draw) people() map[string]Person {
 
 func (d draw) policy() Policy {
 	return Policy{Version: 1, People: d.people(), Ask: Asks{d.ask(), d.ask(), d.ask(), d.ask(), d.ask()}, Incoming: many(d, d.incoming), Outgoing: many(d, d.outgoing),
-		Tools: many(d, d.tool), Checks: d.subset(someChecks, "check"), Defaults: Default().Defaults}
+		Tools: many(d, d.tool), Reach: many(d, d.reach), Checks: d.subset(someChecks, "check"), Defaults: Default().Defaults}
 }
 
 func many[T any](d draw, one func() T) (out []T) {
@@ -118,9 +131,10 @@ func many[T any](d draw, one func() T) (out []T) {
 // near is a policy that differs from p in few places: most random pairs widen somewhere, these often do not.
 func (d draw) near(p Policy) Policy {
 	p.People, p.Incoming, p.Outgoing, p.Tools, p.Checks = maps.Clone(p.People), slices.Clone(p.Incoming), slices.Clone(p.Outgoing), slices.Clone(p.Tools), slices.Clone(p.Checks)
+	p.Reach = slices.Clone(p.Reach)
 	for range rapid.IntRange(1, 3).Draw(d.T, "edits") {
 		i := func(n int) int { return rapid.IntRange(0, max(0, n-1)).Draw(d.T, "at") }
-		switch rapid.IntRange(0, 15).Draw(d.T, "edit") {
+		switch rapid.IntRange(0, 17).Draw(d.T, "edit") {
 		case 0:
 			p.People = d.people()
 		case 1:
@@ -179,6 +193,10 @@ func (d draw) near(p Policy) Policy {
 			p.Tools = slices.Insert(p.Tools, i(len(p.Tools)), d.tool())
 		case 12:
 			slices.Reverse(p.Tools)
+		case 16:
+			p.Reach = slices.Insert(p.Reach, i(len(p.Reach)), d.reach())
+		case 17:
+			slices.Reverse(p.Reach)
 		}
 	}
 	return p
@@ -196,6 +214,7 @@ func bases(t *testing.T) (out []Case) {
 		} {
 			s := newScene(t, func(m *manifest.TaskManifest) {
 				m.Task.TaskType = typ
+				m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", []string{"api.example.org", "wiki.corp", "else.example"}
 				if mend != nil {
 					mend(m)
 				}
@@ -204,6 +223,9 @@ func bases(t *testing.T) (out []Case) {
 			s.say(asR, s.proposal())
 			out = append(out, s.draft(asW, asW, s.acceptance()))
 			s.say(asW, s.acceptance()).say(asW, manifest.Started{})
+			for _, host := range s.m.SandboxPolicy.AllowedHosts {
+				out = append(out, s.draft(asW, asW, opens(host, nil)))
+			}
 			out = append(out, s.draft(asW, asW, s.asks(2000)), s.draft(asR, asR, s.asks(2000)), s.draft(asR, asR, s.asks(999)))
 			s.say(asW, s.asks(2000))
 			out = append(out, s.draft(asR, asR, manifest.Answered{Ask: s.task.Head(asW).Digest, Yes: true}))
@@ -312,6 +334,18 @@ func TestWhatOnlyNarrowsDecidesNothingMore(t *testing.T) {
 				t.Fatalf("%s\nlines %+v\ncase %T for %q by %q, files %v (named %v)\nold %+v\nnew %+v", why, diff.Lines, c.Event.Body.Fact, c.Contact.Name, c.Caller, c.Files, c.NamedFiles, before, after)
 			}
 		}
+		for _, host := range []string{"api.example.org", "wiki.corp", "10.0.0.7", "else.example"} {
+			was, _ := old.Reaches(host)
+			is, _ := next.Reaches(host)
+			for _, text := range is.At {
+				if !networkWithin(text, was.At) {
+					t.Fatalf("host %s: at %s too, lines %+v", host, text, diff.Lines)
+				}
+			}
+			if reachRank[is.Then] > reachRank[was.Then] || len(is.Ports) > len(was.Ports) {
+				t.Fatalf("host %s: %+v instead of %+v, lines %+v", host, is, was, diff.Lines)
+			}
+		}
 		for _, name := range []string{"docs.read", "docs.r", "docs.", "docs.write", "mail.send", "mail.sendx", "x", ""} {
 			was, _ := old.Tool(name)
 			is, _ := next.Tool(name)
@@ -355,6 +389,7 @@ func fullPolicy() Policy {
 		Incoming: []Incoming{{Name: "in", From: Names{"ben"}, Agent: "coder", AtMost: most, PerDay: day, AtOnce: &n, Tasks: []string{"report"}, Then: ThenAsk}},
 		Outgoing: []Outgoing{{Name: "out", Agent: "coder", To: Names{"ben"}, MaySend: []string{"/s/*"}, AtMost: most, PerDay: day, AtOnce: &n, Then: ThenAsk}},
 		Tools:    []Tool{{Match: "docs.*", Effect: Words{"irreversible"}, Resource: Words{"mcp://docs/{path}"}, Defaults: map[string]any{"lang": "en"}, Then: ThenAsk}},
+		Reach:    []Reach{{Host: "wiki.corp", At: []string{"10.0.0.0/24"}, Ports: []uint16{8080}, Then: ThenAsk}},
 		Checks:   []string{"make"},
 		Defaults: Defaults{Deadline: d, Gates: []GateWord{ContractWord}, Budget: Budget{InputTokens: 30, OutputTokens: 30, ToolCalls: 30, Time: d, Over: "ask"}}}
 	return p
@@ -445,12 +480,14 @@ func changeLeaf(v reflect.Value, path []string, up bool) bool {
 			v.SetString(map[bool]string{true: string(ThenAllow), false: string(ThenRefuse)}[up])
 			return true
 		}
-		v.SetString(map[string]string{"me": "phone", "ask": "stop", "2027-01-01": "2028-01-01", "contract": "budget", "passkey": "device"}[v.String()])
+		v.SetString(map[string]string{"me": "phone", "ask": "stop", "2027-01-01": "2028-01-01", "contract": "budget", "passkey": "device", "10.0.0.0/24": "10.0.0.0/23"}[v.String()])
 		if v.String() == "" {
 			v.SetString("/else/*")
 		}
 	case reflect.Interface:
 		v.Set(reflect.ValueOf("else"))
+	case reflect.Uint16:
+		v.SetUint(v.Uint() + map[bool]uint64{true: 1, false: 2}[up])
 	case reflect.Int, reflect.Int64:
 		v.SetInt(v.Int() + map[bool]int64{true: int64(time.Second), false: -2}[up])
 	default:

@@ -24,6 +24,10 @@ func (l *law) required() *Gate {
 		return l.named(manifest.SubGate, l.childSubject())
 	case manifest.Delegated:
 		return l.named(manifest.SubGate, l.childSubject())
+	case manifest.Progressed:
+		if f.Opens != nil {
+			return l.named(manifest.EffectGate, digest(l.hostSubject(f.Opens.Host)))
+		}
 	case manifest.Completed:
 		g := l.gate(manifest.DeliveryGate, deliverySubject(f.Delivery, f.Report))
 		mode := l.m.Verification.Mode
@@ -37,9 +41,11 @@ func (l *law) required() *Gate {
 // Gated says whether a gate can stand before the fact at all: only for these is
 // there a yes to look for.
 func Gated(f manifest.Fact) bool {
-	switch f.(type) {
+	switch f := f.(type) {
 	case manifest.Proposed, manifest.Accepted, manifest.Asked, manifest.Answered, manifest.Delegated, manifest.Completed:
 		return true
+	case manifest.Progressed:
+		return f.Opens != nil
 	}
 	return false
 }

@@ -19,6 +19,9 @@ const (
 	// MaxRefusalsAnHour to one contact, then silence: a refusal is signed and stored, so it must not cost us more than it costs them.
 	MaxRefusalsAnHour = 60
 
+	// MaxHosts of one contract: more than a person reads on a card opens everything.
+	MaxHosts = 50
+
 	// MaxRules of one section: a policy is read by a person, top down.
 	MaxRules = 200
 	// MaxPolicyText of one name, glob or command in characters.

@@ -17,6 +17,7 @@ type Policy struct {
 	Incoming []Incoming        `yaml:"incoming" json:"incoming"`
 	Outgoing []Outgoing        `yaml:"outgoing" json:"outgoing"`
 	Tools    []Tool            `yaml:"tools" json:"tools"`
+	Reach    []Reach           `yaml:"reach,omitempty" json:"reach,omitempty"`
 	Checks   []string          `yaml:"checks" json:"checks"` // commands that a contract may have run over a delivery (M6)
 	Defaults Defaults          `yaml:"defaults" json:"defaults"`
 }

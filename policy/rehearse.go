@@ -93,7 +93,7 @@ func (p Policy) rehearseAccepting(c Case, m manifest.TaskManifest, at time.Time)
 	}
 	level := m.SandboxPolicy.IsolationLevel
 	c.Event = c.Task.Next(k[3].DID(), manifest.Body{Fact: manifest.Accepted{Signature: block, Isolation: manifest.Isolation{Level: level, Enforced: enforcedByGateway}, Model: "none", Providers: []string{}}}, at)
-	c.By, c.Isolation, c.Files, c.NamedFiles = k[3].DID(), []string{level}, nil, nil
+	c.By, c.Isolation, c.Filters, c.Files, c.NamedFiles = k[3].DID(), []string{level}, true, nil, nil
 	return p.Decide(c), nil
 }
 

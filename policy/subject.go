@@ -44,6 +44,10 @@ func Subject(c Case) jcs.Value {
 			return amendmentSubject(b.of, *a, b.first)
 		}
 		return l.childText()
+	case manifest.Progressed:
+		if f.Opens != nil {
+			return l.hostSubject(f.Opens.Host)
+		}
 	case manifest.Completed:
 		return deliveryAndReport(f.Delivery, f.Report)
 	}

@@ -24,6 +24,7 @@ func (p Policy) Validate() error {
 	v.incoming()
 	v.outgoing()
 	v.tools()
+	v.reach()
 	for i, c := range p.Checks {
 		v.text(c, fmt.Sprintf("/checks/%d", i))
 		_, err := manifest.SplitCommand(c) // else it is the line of no check that a draft can have

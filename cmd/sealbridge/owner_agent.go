@@ -19,6 +19,7 @@ import (
 	"sealbridge/gateway/local"
 	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
+	"sealbridge/relay"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
@@ -32,7 +33,7 @@ func agentCommand(a *app) *cobra.Command {
 }
 
 func agentAdd(a *app) *cobra.Command {
-	var readOnly, providers []string
+	var readOnly, providers, hosts []string
 	var model, wasm string
 	var asks asking
 	c := &cobra.Command{
@@ -75,7 +76,7 @@ func agentAdd(a *app) *cobra.Command {
 					return err
 				}
 			}
-			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, ReadOnly: readOnly, Model: model, Providers: providers}
+			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, ReadOnly: readOnly, Model: model, Providers: providers, Hosts: hosts}
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
@@ -90,6 +91,7 @@ func agentAdd(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
 	c.Flags().StringVar(&wasm, "wasm", "", "a WASI module that is the agent, instead of a program")
 	c.Flags().StringVar(&model, "model", "none", "none: no network; door: calls go through this gateway, which has the key and meters them; own: the program brings its own login and host (tokens are claimed)")
+	c.Flags().StringArrayVar(&hosts, "host", nil, "a host that it needs with --model own; it works only where the contract names it, and reaches nothing else")
 	c.Flags().StringArrayVar(&providers, "provider", nil, "a name of `models` that it may use with --model door; without it all")
 	asks.flags(c)
 	return c
@@ -118,6 +120,17 @@ var trial = map[string]any{
 	"task":     map[string]string{"id": "task_trial0001", "from": "you", "origin": "a trial of your own", "title": "Trial", "goal": "Answer with any result."},
 	"criteria": []map[string]any{{"id": "ac_1", "description": "There is a result.", "required": true}}, "inputs": []string{"hello.txt"},
 	"outputSchema": map[string]any{}, "limits": map[string]int{"inputTokens": 0, "outputTokens": 0, "toolInvocations": 0, "wallClockSeconds": 60},
+}
+
+// trialHosts lets a trial reach what the agent's own model needs, where the box
+// can be held to it; the owner typed the command, so nobody is asked.
+func trialHosts(x *runner.Exec, ag home.Agent) *runner.Hosts {
+	if len(ag.Hosts) == 0 || !x.Ports() {
+		return nil
+	}
+	return &runner.Hosts{Allowed: ag.Hosts, Public: relay.Public,
+		Way:  func(context.Context, string) (runner.Way, error) { return runner.Way{}, nil },
+		Open: func(context.Context, *runner.Box, string) error { return nil }}
 }
 
 func agentTest(a *app) *cobra.Command {
@@ -151,7 +164,7 @@ func agentTest(a *app) *cobra.Command {
 			return err
 		}
 		done := a.working("running " + args[0])
-		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Network: ag.Model == "own", Stdin: stdin,
+		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Hosts: trialHosts(x, ag), Stdin: stdin,
 			Inputs: map[string]string{"hello.txt": input}, WallClock: time.Minute})
 		done()
 		defer res.Close()

@@ -201,7 +201,7 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 				return r, spec.At("/agents/"+name, err)
 			}
 		}
-		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Model: ag.Model, Providers: ag.Providers, Env: ag.Env}
+		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers, Env: ag.Env}
 	}
 	return r, nil
 }

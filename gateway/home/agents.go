@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"sealbridge/manifest"
 	"sealbridge/spec"
 )
 
@@ -129,6 +131,14 @@ func (a Agent) check(path string, models map[string]Model) error {
 		return spec.Refuse(spec.Malformed, path+"/providers", "only with model: door")
 	case a.Model == "door" && len(models) == 0:
 		return spec.Refuse(spec.Malformed, path+"/model", "models: names no provider yet: sealbridge model add")
+	}
+	if len(a.Hosts) > 0 && (a.Kind != KindExec || a.Model != "own") {
+		return spec.Refuse(spec.Malformed, path+"/hosts", "only with kind: exec and model: own")
+	}
+	for i, host := range a.Hosts {
+		if !manifest.IsHost(host) {
+			return spec.Refuse(spec.Malformed, path+"/hosts/"+strconv.Itoa(i), "M4: a DNS name in lower case or an IP address, no port, no star")
+		}
 	}
 	for _, p := range a.Providers {
 		if _, there := models[p]; !there {

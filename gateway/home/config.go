@@ -88,6 +88,7 @@ type Agent struct {
 	Model    string   `yaml:"model,omitempty"`     // own, door or none; of exec none, of mcp own where absent
 	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent
 
+	Hosts     []string          `yaml:"hosts,omitempty"`     // of exec, with model: own: what its model needs to be reached (X3)
 	Providers []string          `yaml:"providers,omitempty"` // of models, with model: door; all where absent
 	Env       map[string]string `yaml:"env,omitempty"`       // of exec: what its program finds in its environment
 }

@@ -56,10 +56,11 @@ type held struct {
 
 func rules() policy.Policy {
 	p := policy.Policy{Version: policy.Version1, People: map[string]policy.Person{"me": {Owner: true}}}
-	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Budget, &p.Ask.Delivery} {
+	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Effect, &p.Ask.Budget, &p.Ask.Delivery} {
 		*a = policy.Ask{Who: []string{"me"}}
 	}
 	p.Incoming = []policy.Incoming{{Name: "in", From: policy.Names{"Ann"}, Then: policy.ThenAsk}}
+	p.Reach = []policy.Reach{{Host: "wiki.corp", At: []string{"10.0.0.0/24"}, Ports: []uint16{8080}, Then: policy.ThenAsk}}
 	p.Outgoing = []policy.Outgoing{{Name: "out", To: policy.Names{"Ben"}, Then: policy.ThenAsk}}
 	return p
 }
@@ -84,7 +85,7 @@ func gates(t *testing.T) map[string]held {
 			role, other, owner = manifest.Worker, "Ann", annOwner.DID()
 		}
 		e := now.Next(by.DID(), manifest.Body{Fact: f}, at)
-		c := policy.Case{Event: e, Role: role, By: by.DID(), Task: now, At: at, Caller: "coder", Isolation: []string{"subprocess_restricted"},
+		c := policy.Case{Event: e, Role: role, By: by.DID(), Task: now, At: at, Caller: "coder", Isolation: []string{"subprocess_restricted"}, Filters: true,
 			Contact: policy.Contact{Name: other, Owner: owner, Confirmed: true}}
 		if name != "" {
 			d := rules().Decide(c)
@@ -114,7 +115,30 @@ func gates(t *testing.T) map[string]held {
 	say("", benAgent, manifest.Delivered{Delivery: d, Usage: usage}, approval.Terms{})
 	say("deliver", annAgent, manifest.Completed{Delivery: now.Delivery().Digest, Report: manifest.Report{Delivery: now.Delivery().Digest, Contract: d.Contract, Mode: "hybrid",
 		Checks: []manifest.CheckResult{{Check: "schema", Kind: "json_schema", Result: "pass"}}, Verdict: "pass", At: signing.TimeOf(at)}}, approval.Terms{Delivery: &d, Usage: &usage})
+
+	m = withHosts("api.example.org", "wiki.corp", "10.0.0.7")
+	a, payload, err = manifest.SignManifest(m, manifest.Requester, annAgent, noon)
+	b, _, err2 = manifest.SignManifest(m, manifest.Worker, benAgent, noon)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	before := withHosts("api.example.org")
+	now = task.Task{}
+	say("propose with hosts", annAgent, manifest.Proposed{Manifest: payload, Signature: a}, approval.Terms{})
+	say("accept with hosts", benAgent, manifest.Accepted{Signature: b, Isolation: manifest.Isolation{Level: "subprocess_restricted", Enforced: "gateway"}, Model: "none", Providers: []string{}},
+		approval.Terms{Agent: "coder", Last: &before})
+	say("", benAgent, manifest.Started{}, approval.Terms{})
+	reach, _ := rules().Reaches("wiki.corp")
+	say("open a host", benAgent, manifest.Progressed{Usage: usage, Waiting: "nobody", Opens: &manifest.Opens{Host: "wiki.corp"}}, approval.Terms{Agent: "coder", Reach: reach})
 	return out
+}
+
+// withHosts is the contract with hosts, each of which is asked about.
+func withHosts(hosts ...string) manifest.TaskManifest {
+	m := contract()
+	m.SandboxPolicy.NetworkAccess, m.SandboxPolicy.AllowedHosts = "allowlist_only", hosts
+	m.HITLPolicy.RequiredGates = append(m.HITLPolicy.RequiredGates, manifest.EffectGate)
+	return m
 }
 
 func (h held) ask(t testing.TB) approval.Ask {

@@ -30,6 +30,7 @@ type Terms struct {
 	Chosen   []string               // what another system left open and this gateway chose (J6)
 	Third    string                 // SUB_DELEGATION: our name for the owner who would do the part; "" where we have none
 	Above    int                    // passes above this task: owners of whom nobody tells us
+	Reach    policy.Reach           // EXTERNAL_SIDE_EFFECT: what the owner's rules say of the host
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
 	Together *Together              // others are asked for the same (P4); nil for a task that stands alone
 }

@@ -144,6 +144,8 @@ func Withdraws(a Ask, t task.Task) string {
 		return "the part was handed on already"
 	case a.Gate == manifest.ContractGate && a.Side == manifest.Worker && t.State() != task.Proposed:
 		return "the contract was accepted already"
+	case a.Gate == manifest.EffectGate && a.Side == manifest.Worker && t.State() != task.Working:
+		return "nothing works on the task"
 	case a.Gate == manifest.DeliveryGate && !delivered(a, t):
 		return "the delivery was replaced"
 	}

@@ -47,6 +47,10 @@ func (w *words) say(c policy.Case) error {
 			}
 		}
 		return spec.Refuse(spec.Internal, "", "G11: no yes to this child")
+	case manifest.Progressed:
+		if f.Opens != nil {
+			w.open(*f.Opens)
+		}
 	case manifest.Completed:
 		return w.deliver(f)
 	default:
@@ -75,6 +79,7 @@ func (w *words) propose(c policy.Case) {
 	w.a.Effect = fmt.Sprintf("Your gateway signs the contract and it goes to %s; the files follow when %s has accepted.", w.who, w.who)
 	w.files("send", "to "+w.who)
 	w.line(Newly, "tell", "title, description and criteria, as below")
+	w.hosts(": by " + w.who + "'s agent, and what it has of you can go there")
 	w.spend(w.who)
 	w.asked()
 	w.lend()
@@ -109,11 +114,12 @@ func (w *words) accept(f manifest.Accepted) {
 	w.a.Effect = "Your agent's gateway signs the contract; from then on it binds both sides."
 	agent := manifest.Display(orText(w.x.Agent, "your agent"), 60)
 	if f.Isolation.Enforced == "gateway" {
-		w.line(Newly, "run", agent+", boxed by this gateway ("+box(f.Isolation.Level)+"): no network, own workspace")
+		w.line(Newly, "run", agent+", boxed by this gateway ("+box(f.Isolation.Level)+"): "+network(w.m.SandboxPolicy)+", own workspace")
 	} else {
 		w.line(Newly, "run", agent+", NOT boxed by this gateway: it can do what your user can")
 	}
 	w.files("read", "from "+w.who)
+	w.hosts("")
 	w.spend("you")
 	w.others()
 	w.mayCall()
@@ -126,7 +132,11 @@ func (w *words) accept(f manifest.Accepted) {
 		w.line(Newly, "judged", "by "+quotedList(lines)+", which "+w.who+" runs over the result; nothing of it runs here", strings.Join(lines, "; "))
 	}
 	w.deeper("you")
-	w.line(Cannot, "cannot", w.onward("reach a host, use your tools, see other tasks"))
+	host := "reach a host"
+	if len(w.m.SandboxPolicy.AllowedHosts) > 0 {
+		host = "reach another host"
+	}
+	w.line(Cannot, "cannot", w.onward(host+", use your tools, see other tasks"))
 	w.contractRisk()
 	w.contractText()
 }
@@ -160,7 +170,7 @@ func quotedList(lines []string) string {
 }
 
 func (w *words) contractRisk() {
-	w.risk("external")
+	w.a.Risk = append([]string{"external"}, w.a.Risk...)
 	if len(w.m.Permissions.GrantedCapabilities) > 0 {
 		w.risk("credential")
 	}

@@ -58,6 +58,11 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 		c.Ports = append(c.Ports, port)
 		maps.Copy(c.Env, env)
 	}
+	if g.ToolDoor != nil && len(m.Permissions.GrantedCapabilities) > 0 && !c.Network && c.Module == "" && g.Runner.Isolation(a.level()).Enforced == "gateway" {
+		port, env := g.ToolDoor.Port(ToolRun{Agent: row.Agent, Task: m.TaskID.String()})
+		c.Ports = append(c.Ports, port)
+		maps.Copy(c.Env, env)
+	}
 	for _, in := range m.IO.InputArtifacts {
 		if c.Inputs[in.Name], err = g.Files.Path(in.Digest); err != nil {
 			return c, err

@@ -95,6 +95,7 @@ type Config struct {
 	Runner      Runner
 	Models      ModelDoor                   // nil: no agent calls a model by the door
 	Tools       Tools                       // of our owner; nil: none, and every call is refused
+	ToolDoor    ToolDoor                    // nil: boxed programs call no granted tool
 	Notifier    Notifier                    // nil: nobody is told
 	Rules       Rules                       // as the files say; a policy that permits more than the one in the journal waits (G12)
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sealbridge/gateway/journal"
+	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
 	"sealbridge/policy"
@@ -16,6 +17,15 @@ import (
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
+
+// ToolDoor is where a boxed program calls the tools that were granted for its task.
+type ToolDoor interface {
+	// Port is the door as one run sees it, with the environment by which a program finds it.
+	Port(run ToolRun) (p runner.Port, env map[string]string)
+}
+
+// ToolRun is one run that may call granted tools.
+type ToolRun struct{ Agent, Task string }
 
 // ownCall is one call of our agent on a tool of another owner. Its use of the
 // contract's tool calls is reserved when it is signed, and charged unless the

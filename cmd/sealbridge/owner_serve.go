@@ -102,12 +102,14 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 		return err
 	}
 	defer lent.Close()
-	g, err := gateway.New(ctx, gateway.Config{Models: models, Tools: lent, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
+	boxes := &toolDoor{}
+	g, err := gateway.New(ctx, gateway.Config{Models: models, Tools: lent, ToolDoor: boxes, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
 		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err
 	}
 	models.open(g, log)
+	boxes.open(g, log)
 	if h.Restored() {
 		if err := g.Recover(ctx, "this home was put back from a backup"); err != nil {
 			return err

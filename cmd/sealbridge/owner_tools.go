@@ -1,7 +1,16 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"sealbridge/gateway"
 	"sealbridge/gateway/home"
+	"sealbridge/gateway/llmdoor"
+	"sealbridge/gateway/mcptools"
+	"sealbridge/gateway/runner"
 	"sealbridge/gateway/tools"
 )
 
@@ -32,4 +41,24 @@ func useTools(h *home.Home, lent *tools.Tools) error {
 		return err
 	}
 	return lent.Use(servers)
+}
+
+// toolPort is where a boxed program finds the tools that were granted for its
+// task: on a loopback that is its own, so that no other program is in its way.
+const toolPort = 7813
+
+// toolDoor brings granted tools into boxes (A13).
+type toolDoor struct{ door *mcptools.Door }
+
+func (d *toolDoor) open(g *gateway.Gateway, log *slog.Logger) {
+	d.door = mcptools.New(mcptools.Config{Gateway: g, Version: thisVersion(), Identify: func(string) (mcptools.Agent, bool) { return mcptools.Agent{}, false }, Log: log})
+}
+
+// Port is the door as one run sees it.
+func (d *toolDoor) Port(run gateway.ToolRun) (runner.Port, map[string]string) {
+	token := llmdoor.NewToken()
+	box := d.door.Box(run.Agent, token)
+	serve := func(ctx context.Context, _ *runner.Box, conn net.Conn) { llmdoor.ServeConn(ctx, conn, box) }
+	return runner.Port{Number: toolPort, Serve: serve}, map[string]string{"SEALBRIDGE_MCP_URL": "http://127.0.0.1:" + strconv.Itoa(toolPort) + mcptools.Path,
+		"SEALBRIDGE_MCP_TOKEN": token, "SEALBRIDGE_TASK": run.Task}
 }

@@ -32,6 +32,7 @@ type Side struct {
 	G     *gateway.Gateway
 	Rules gateway.Rules
 	Clock *Clock
+	Tools *Shelf // of the owner: what others may call of it
 
 	t testing.TB
 }
@@ -132,7 +133,7 @@ func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
 	must(t, err)
 	p, err := h.Policy()
 	must(t, err)
-	s := &Side{Home: h, Rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}, Clock: &Clock{}, t: t}
+	s := &Side{Home: h, Rules: gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}}, Clock: &Clock{}, Tools: &Shelf{}, t: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	j, err := journal.Open(h.Journal())
 	must(t, err)
@@ -146,7 +147,7 @@ func start(t testing.TB, mem *relaytest.Memory, name string) *Side {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("side", name)
 	}
 	s.G, err = gateway.New(ctx, gateway.Config{Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h,
-		Courier: conn, Depot: conn, Files: files, Runner: run, Rules: s.Rules, Now: s.Clock.Now, Chance: rand.Reader, Log: log, Approvers: h})
+		Courier: conn, Depot: conn, Files: files, Runner: run, Tools: s.Tools, Rules: s.Rules, Now: s.Clock.Now, Chance: rand.Reader, Log: log, Approvers: h})
 	must(t, err)
 	done := make(chan struct{})
 	go func() { defer close(done); s.G.Run(ctx) }() //nolint:errcheck // ends with ctx

@@ -53,6 +53,8 @@ var (
 	Task           = op("task", (*gateway.Gateway).Task)
 	Why            = op("why", (*gateway.Gateway).Why)
 	Watch          = op("watch", (*gateway.Gateway).Watch)
+	Lent           = op("lent", (*gateway.Gateway).LentTools)
+	TakeBack       = op("take-back", (*gateway.Gateway).TakeBack)
 	Amend          = op("amend", (*gateway.Gateway).Amend)
 	Cancel         = op("cancel", (*gateway.Gateway).Cancel)
 	Result         = op("result", (*gateway.Gateway).Result)

@@ -113,6 +113,7 @@ func (d *Door) server(a Agent, wait time.Duration, known func() bool) *mcp.Serve
 	if a.Tools.has(Worker) {
 		c.workerTools(s)
 		c.onwardTools(s)
+		c.capabilityTools(s)
 	}
 	c.commonTools(s)
 	return s

@@ -12,7 +12,7 @@ import (
 	"sealbridge/policy/approval"
 )
 
-var workerTools = []string{"cancel_task", "check_inbox", "checkpoint", "delegate_subtask", "fail_task", "get_approval", "get_result", "get_task", "list_contacts", "list_tasks", "offer_decision",
+var workerTools = []string{"call_capability", "cancel_task", "check_inbox", "checkpoint", "delegate_subtask", "fail_task", "get_approval", "get_result", "get_task", "list_capabilities", "list_contacts", "list_tasks", "offer_decision",
 	"read_input", "request_approval", "request_budget", "return_result", "start_task", "verify_evidence", "wait_for_mention"}
 
 // desk is a house in which Ben's agent scribe works in his session.

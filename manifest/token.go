@@ -30,6 +30,11 @@ type CapabilityToken struct {
 	MaxStaleness    int64           `json:"maxStaleness" rule:"num=60..604800"` // seconds that a word of "nothing newer" may be old (I7)
 	Parent          *signing.Digest `json:"parent"`                             // null: a root
 	Nonce           string          `json:"nonce" rule:"len=22..22"`            // 128 bits, base64url: no two tokens are one
+
+	closed struct { // ArgConstraints, read when the token was opened
+		of   string
+		read schema.Closed
+	}
 }
 
 // MaxLinks of a chain, the root with them: a contract is handed on five times
@@ -49,12 +54,16 @@ func (t *CapabilityToken) check() error {
 	case t.Depth >= MaxLinks:
 		return refuse("/depth", "C6: 16 links at most")
 	}
-	_, err := t.Constraints()
+	c, err := t.Constraints()
+	t.closed.of, t.closed.read = t.ArgConstraints.String(), c
 	return err
 }
 
 // Constraints are those of the arguments, read (C3). Of a token that was opened they hold.
 func (t *CapabilityToken) Constraints() (schema.Closed, error) {
+	if t.closed.of != "" && t.closed.of == t.ArgConstraints.String() {
+		return t.closed.read, nil
+	}
 	c, err := schema.ParseClosed(t.ArgConstraints)
 	return c, spec.At("/argConstraints", err)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sealbridge/manifest"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -25,29 +26,49 @@ type axis struct{ Rule, Path, Limit string }
 func widerGrant(parent, child manifest.Grant) *axis {
 	p, err1 := manifest.ParseResource(parent.Resource)
 	c, err2 := manifest.ParseResource(child.Resource)
-	if err1 != nil || err2 != nil || !p.Covers(c) {
+	if err1 != nil || err2 != nil {
 		return &axis{"C2e", "/resource", "within " + parent.Resource}
 	}
-	if len(child.AllowedTools) == 0 {
+	return extent{p, parent.AllowedTools, parent.MaxInvocations, parent.ExpiresAt}.wider(extent{c, child.AllowedTools, child.MaxInvocations, child.ExpiresAt})
+}
+
+// extent is what a grant and a token give, on the axes that both have.
+type extent struct {
+	resource manifest.Resource
+	tools    []string
+	uses     int64
+	until    signing.Time
+}
+
+func extentOf(t *manifest.CapabilityToken) extent {
+	return extent{t.Resource, t.AllowedTools, t.MaxInvocations, t.ExpiresAt}
+}
+
+// wider is the first axis on which c goes beyond p.
+func (p extent) wider(c extent) *axis {
+	if !p.resource.Covers(c.resource) {
+		return &axis{"C2e", "/resource", "within " + p.resource.String()}
+	}
+	if len(c.tools) == 0 {
 		return &axis{"C2f", "/allowedTools", "at least one tool"}
 	}
-	for i, tool := range child.AllowedTools {
-		if !slices.Contains(parent.AllowedTools, tool) {
+	for i, tool := range c.tools {
+		if !slices.Contains(p.tools, tool) {
 			return &axis{"C2f", fmt.Sprintf("/allowedTools/%d", i), "a tool of the one above"}
 		}
 	}
-	if child.MaxInvocations > parent.MaxInvocations || child.MaxInvocations < 1 {
-		return &axis{"C2g", "/maxInvocations", fmt.Sprint(parent.MaxInvocations)}
+	if c.uses > p.uses || c.uses < 1 {
+		return &axis{"C2g", "/maxInvocations", fmt.Sprint(p.uses)}
 	}
-	if child.ExpiresAt.After(parent.ExpiresAt) {
-		return &axis{"C2h", "/expiresAt", parent.ExpiresAt.String()}
+	if c.until != p.until && c.until.After(p.until) {
+		return &axis{"C2h", "/expiresAt", p.until.String()}
 	}
 	return nil
 }
 
-// widerToken is widerGrant for two tokens, which have one axis more.
+// widerToken is the same for two tokens, which have one axis more.
 func widerToken(parent, child *manifest.CapabilityToken) *axis {
-	if w := widerGrant(parent.Grant(), child.Grant()); w != nil {
+	if w := extentOf(parent).wider(extentOf(child)); w != nil {
 		return w
 	}
 	if child.MaxStaleness > parent.MaxStaleness {

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math/big"
 	"regexp"
 	"regexp/syntax"
 	"strconv"
@@ -32,8 +31,6 @@ type closed struct {
 	typ      string
 	values   []jcs.Value // of const and enum; nil: any
 	bounds   []bound
-	multiple *big.Rat
-	step     string // of multiple, as it is written
 	length   [2]int // characters of a string, items of a list
 	pattern  func() *regexp.Regexp
 	size     int // instructions of the pattern
@@ -43,24 +40,33 @@ type closed struct {
 	items    *closed
 }
 
-// bound is one of the four words for the size of a number.
-type bound struct {
-	word string // as it is written: minimum 5
-	n    *big.Rat
-	fits func(cmp int) bool
-}
+// bound is one of the words about a number, with its figure as it is written:
+// exact decimals are made of it when a number is held against it.
+type bound struct{ word, figure string }
 
-// words are the closed dialect: for each word the types that it is about; ""
-// is every type. type and additionalProperties are read apart.
-var words = map[string]string{
-	"const": "", "enum": "",
-	"minimum": "number integer", "maximum": "number integer", "exclusiveMinimum": "number integer", "exclusiveMaximum": "number integer", "multipleOf": "number integer",
-	"minLength": "string", "maxLength": "string", "pattern": "string",
-	"minItems": "array", "maxItems": "array", "items": "array",
-	"properties": "object", "required": "object", "additionalProperties": "object",
-}
+// kinds are the types of the dialect, each a bit.
+type kinds byte
 
-var closedTypes = map[string]bool{"string": true, "integer": true, "number": true, "boolean": true, "null": true, "object": true, "array": true}
+const (
+	ofText kinds = 1 << iota
+	ofInteger
+	ofNumber
+	ofList
+	ofObject
+	ofOther
+	ofAll kinds = 1<<iota - 1
+)
+
+var closedTypes = map[string]kinds{"string": ofText, "integer": ofInteger, "number": ofNumber, "array": ofList, "object": ofObject, "boolean": ofOther, "null": ofOther}
+
+// words are the closed dialect: for each word the types that it is about. type is read apart.
+var words = map[string]kinds{
+	"const": ofAll, "enum": ofAll,
+	"minimum": ofInteger | ofNumber, "maximum": ofInteger | ofNumber, "exclusiveMinimum": ofInteger | ofNumber, "exclusiveMaximum": ofInteger | ofNumber, "multipleOf": ofInteger | ofNumber,
+	"minLength": ofText, "maxLength": ofText, "pattern": ofText,
+	"minItems": ofList, "maxItems": ofList, "items": ofList,
+	"properties": ofObject, "required": ofObject, "additionalProperties": ofObject,
+}
 
 const noBound = 1 << 30
 
@@ -76,12 +82,8 @@ func ParseClosed(doc jcs.Value) (Closed, error) {
 	case doc.Kind() != '{':
 		return Closed{}, malformed("", "C3: an object")
 	}
-	if _, stated := doc.Member("type"); !stated {
-		object, _ := jcs.Text("object")
-		doc = doc.With("type", object) // arguments are an object
-	}
 	p := closedParser{left: MaxPatterns}
-	root, err := p.schema(doc, "")
+	root, err := p.schema(doc, "", "object")
 	if err == nil && root.typ != "object" {
 		err = malformed("/type", "C3: arguments are an object")
 	}
@@ -94,13 +96,16 @@ func ParseClosed(doc jcs.Value) (Closed, error) {
 // closedParser bounds the patterns of one document together.
 type closedParser struct{ left int }
 
-func (p *closedParser) schema(v jcs.Value, path string) (*closed, error) {
+// schema reads one; typ is its type where none is stated, "" where it must be.
+func (p *closedParser) schema(v jcs.Value, path, typ string) (*closed, error) {
 	if v.Kind() != '{' {
 		return nil, malformed(path, "C3: an object")
 	}
-	t, _ := v.Member("type")
-	typ, ok := t.Text()
-	if !ok || !closedTypes[typ] {
+	if t, stated := v.Member("type"); stated {
+		typ, _ = t.Text()
+	}
+	kind := closedTypes[typ]
+	if kind == 0 {
 		return nil, malformed(path+"/type", "C3: one type, stated")
 	}
 	n := &closed{typ: typ, length: [2]int{0, noBound}}
@@ -109,8 +114,7 @@ func (p *closedParser) schema(v jcs.Value, path string) (*closed, error) {
 		if word == "type" {
 			continue
 		}
-		about, known := words[word]
-		if !known || about != "" && !strings.Contains(" "+about+" ", " "+typ+" ") {
+		if words[word]&kind == 0 {
 			return nil, malformed(at, "C3: no word of the closed dialect for "+typ)
 		}
 		if err := p.word(n, word, m, at); err != nil {
@@ -153,15 +157,14 @@ func (p *closedParser) word(n *closed, word string, m jcs.Value, at string) (err
 		for v := range m.Items() {
 			n.values = append(n.values, v)
 		}
-	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		b := bound{word: word + " " + m.String(), n: number(m), fits: comparisons[word]}
-		if b.n == nil {
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		switch figure := m.String(); {
+		case m.Kind() != '0':
 			return malformed(at, "C3: a number")
-		}
-		n.bounds = append(n.bounds, b)
-	case "multipleOf":
-		if n.multiple, n.step = number(m), m.String(); n.multiple == nil || n.multiple.Sign() <= 0 {
+		case word == "multipleOf" && (figure == "0" || figure[0] == '-'):
 			return malformed(at, "C3: a number above 0")
+		default:
+			n.bounds = append(n.bounds, bound{word, figure})
 		}
 	case "minLength", "minItems":
 		n.length[0], err = size(m, at)
@@ -170,7 +173,7 @@ func (p *closedParser) word(n *closed, word string, m jcs.Value, at string) (err
 	case "pattern":
 		err = p.pattern(n, m, at)
 	case "items":
-		n.items, err = p.schema(m, at)
+		n.items, err = p.schema(m, at, "")
 	case "properties":
 		err = p.properties(n, m, at)
 	case "required":
@@ -198,7 +201,7 @@ func (p *closedParser) properties(n *closed, m jcs.Value, at string) error {
 	}
 	n.members = map[string]*closed{}
 	for name, v := range m.Members() {
-		kid, err := p.schema(v, at+"/"+escaper.Replace(name))
+		kid, err := p.schema(v, at+"/"+escaper.Replace(name), "")
 		if err != nil {
 			return err
 		}
@@ -213,14 +216,11 @@ func (p *closedParser) pattern(n *closed, m jcs.Value, at string) error {
 	text, ok := m.Text()
 	body, begins := strings.CutPrefix(text, "^")
 	body, ends := strings.CutSuffix(body, "$")
-	re, err := syntax.Parse(text, syntax.Perl)
+	re, err := syntax.Parse(body, syntax.Perl) // alone, so that no bracket of it closes ours
+	if !ok || !begins || !ends || err != nil || strings.Contains(body, `\Q`) {
+		return malformed(at, "C3: a pattern of RE2 between ^ and $, without \\Q")
+	}
 	whole := `\A(?:` + body + `)\z`
-	if err == nil {
-		_, err = syntax.Parse(whole, syntax.Perl)
-	}
-	if !ok || !begins || !ends || err != nil {
-		return malformed(at, "C3: a pattern of RE2 between ^ and $")
-	}
 	n.size = instructions(re) + 8
 	if p.left -= n.size; n.size > MaxPattern || p.left < 0 {
 		return spec.Refuse(spec.TooLarge, cut(at, maxPath), "M5: 5,000 instructions a pattern, 20,000 a schema")
@@ -241,16 +241,4 @@ func size(m jcs.Value, at string) (int, error) {
 		return 0, malformed(at, "C3: a whole number from 0")
 	}
 	return int(n), nil
-}
-
-// number is the exact decimal value of a number; nil for anything else.
-func number(v jcs.Value) *big.Rat {
-	if v.Kind() != '0' {
-		return nil
-	}
-	r, ok := new(big.Rat).SetString(v.String())
-	if !ok {
-		return nil
-	}
-	return r
 }

@@ -10,6 +10,15 @@ import (
 	"sealbridge/spec"
 )
 
+// number is the exact decimal value of the canonical text of a number.
+func number(text string) *big.Rat {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil
+	}
+	return r
+}
+
 var comparisons = map[string]func(cmp int) bool{
 	"minimum":          func(c int) bool { return c >= 0 },
 	"maximum":          func(c int) bool { return c <= 0 },
@@ -88,20 +97,20 @@ func (n *closed) has(v jcs.Value) bool {
 }
 
 func (n *closed) numberFits(v jcs.Value, path string) error {
-	if len(n.bounds) == 0 && n.multiple == nil {
+	if len(n.bounds) == 0 {
 		return nil
 	}
-	x := number(v)
-	if x == nil {
-		return beyond(path, "a number")
-	}
+	x := number(v.String())
 	for _, b := range n.bounds {
-		if !b.fits(x.Cmp(b.n)) {
-			return beyond(path, b.word)
+		y := number(b.figure)
+		compare := comparisons[b.word]
+		switch {
+		case x == nil || y == nil:
+			return beyond(path, "a number")
+		case compare == nil && (y.Sign() <= 0 || !new(big.Rat).Quo(x, y).IsInt()),
+			compare != nil && !compare(x.Cmp(y)):
+			return beyond(path, b.word+" "+b.figure)
 		}
-	}
-	if n.multiple != nil && !new(big.Rat).Quo(x, n.multiple).IsInt() {
-		return beyond(path, "multipleOf "+n.step)
 	}
 	return nil
 }

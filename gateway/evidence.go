@@ -97,7 +97,7 @@ func (t *turn) evidence(row taskRow) (docs []jcs.Value, err error) {
 	}
 	for _, r := range recs {
 		switch r.Kind {
-		case recAsk, recDecision, recAck, recReceipt:
+		case recAsk, recDecision, recAck, recReceipt, recCall, recResult:
 			v, err := jcs.Parse(r.Body)
 			if err != nil {
 				return nil, err

@@ -13,6 +13,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
+	"sealbridge/policy/audit"
 	"sealbridge/signing"
 	"sealbridge/signing/jcs"
 	"sealbridge/spec"
@@ -427,5 +428,40 @@ func TestAnAmendmentThatWithdrawsAGrantEndsItsToken(t *testing.T) { // H10, C2
 	}
 	if len(s.calls()) > 0 {
 		t.Errorf("the tool received %q", s.calls())
+	}
+}
+
+func TestTheEvidenceHasTheCallsAndHolds(t *testing.T) { // V4
+	s := &shelf{}
+	ann, ben, id := lent(t, s, reading(2), manifest.DraftGrant{Resource: "mcp://docs/public/*", Tools: []string{"docs.write"}, Uses: 5})
+	for range 3 { // the third is refused: two uses
+		if _, err := ben.call(id, "docs.read", `{"path":"public/a.txt"}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := ben.call(id, "docs.write", `{"path":"public/a.txt"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann.allow(manifest.EffectGate)
+	ben.until("done", func() bool {
+		u, err = ben.g.CallTool(context.Background(), scribe, gateway.Use{Task: id, Call: u.Call})
+		return err == nil && u.State == "done"
+	})
+	if _, err := ben.g.ReturnResult(context.Background(), scribe, gateway.Returned{Told: gateway.Told{Task: id}, Output: jcs.EmptyObject}); err != nil {
+		t.Fatal(err)
+	}
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(id).Released })
+	for _, x := range []*side{ann, ben} {
+		x.until("acknowledged", func() bool { return x.state(id).Outcome == "completed" })
+		b, err := x.g.Export(context.Background(), gateway.Owner, gateway.Ref{Task: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := audit.Verify(strings.NewReader(b.Text), audit.Options{})
+		if err != nil || !r.Verified || !strings.Contains(b.Text, "sealbridge/tool-call") || !strings.Contains(b.Text, "sealbridge/tool-result") {
+			t.Errorf("%s: verified %t, %v\n%+v", x.home.Config.Name, r.Verified, err, r.Findings)
+		}
 	}
 }

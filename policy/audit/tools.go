@@ -174,6 +174,9 @@ func (a *audit) toolCalls() (map[signing.Digest]*toolCall, []*toolCall) {
 		if !x.Equal(y) {
 			return x.Before(y)
 		}
+		if a, b := order[i].charged(), order[j].charged(); a != nil && b != nil && a.r.UsesLeft != b.r.UsesLeft { // of one second: the count tells
+			return a.r.UsesLeft > b.r.UsesLeft
+		}
 		return order[i].doc.whole.String() < order[j].doc.whole.String()
 	})
 	return calls, order
@@ -248,9 +251,15 @@ func (a *audit) charge(c *toolCall, x *toolAnswer, chain policy.Chain, then *pas
 	var d policy.CallDecision
 	for i, at := range []time.Time{late, c.call.At.Time()} {
 		k := a.callCase(c, x, chain, then, at, l)
-		next := policy.Calls(k)
-		if i == 0 || next.Outcome == policy.Allow {
-			d = next
+		for n, t := range then.during(at) {
+			k.Task = t
+			next := policy.Calls(k)
+			if i+n == 0 || next.Outcome == policy.Allow {
+				d = next
+			}
+			if d.Outcome == policy.Allow {
+				break
+			}
 		}
 		if d.Outcome == policy.Allow {
 			break
@@ -436,3 +445,15 @@ func newest[T any](times []time.Time, of []T, at time.Time) T {
 
 func (p *past) task(at time.Time) task.Task       { return newest(p.times, p.tasks, at) }
 func (p *past) trust(at time.Time) manifest.Trust { return newest(p.taken, p.trusts, at) }
+
+// during are the states of the task at an instant, newest first: what was said
+// in the same second came before a call or after it, and no time tells which.
+func (p *past) during(at time.Time) []task.Task {
+	out := []task.Task{p.task(at)}
+	for i := len(p.times) - 1; i > 0; i-- {
+		if p.times[i].Truncate(time.Second).Equal(at.Truncate(time.Second)) {
+			out = append(out, p.tasks[i-1])
+		}
+	}
+	return out
+}

@@ -84,6 +84,15 @@ func signedContract() jcs.Value {
 	return must(manifest.Assemble(payload, &a, &b))
 }
 
+// signedOpen is an open proposal, signed by its one side.
+func signedOpen() jcs.Value {
+	a, payload, err := manifest.SignManifest(openDraft(), manifest.Requester, annAgent, noon)
+	if err != nil {
+		panic(err)
+	}
+	return must(manifest.Assemble(payload, &a, nil))
+}
+
 func certificate(owner, agent signing.Signer, serial int64) *manifest.AgentCertificate {
 	return &manifest.AgentCertificate{Type: "sealbridge/agent-certificate", ProtocolVersion: manifest.ProtocolVersion,
 		OwnerDid: owner.DID(), AgentDid: agent.DID(), Serial: serial, IssuedAt: later(-time.Hour), ExpiresAt: later(30 * day),
@@ -256,12 +265,32 @@ func fixtures() []fixture {
 		{"artifact-keys", &manifest.ArtifactKeys{Type: "sealbridge/artifact-keys", ProtocolVersion: version, TaskID: taskID, ManifestDigest: digestOf("m"), AgentDid: annAgent.DID(),
 			Files: []manifest.FileKey{{Digest: digestOf("f"), Transfer: "00112233445566778899aabbccddeeff", Key: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Chunks: 1}}, At: later(0)}, annAgent},
 	}
+	out = append(out, fixture{"claim", claim(false), benAgent}, fixture{"claim with terms", claim(true), benAgent})
 	out = append(out, callFixtures()...)
 	for _, f := range bodies() {
 		e, by := event(f)
 		out = append(out, fixture{"event " + string(f.Kind()), e, by})
 	}
 	return out
+}
+
+// openDraft is Ann's open proposal (M10).
+func openDraft() manifest.TaskManifest {
+	m := simple()
+	m.Worker = nil
+	return m
+}
+
+// claim is Ben's, with other terms or with those of the proposal.
+func claim(other bool) *manifest.Claim {
+	payload := must(jcs.Encode(openDraft()))
+	c := &manifest.Claim{Type: "sealbridge/claim", ProtocolVersion: manifest.ProtocolVersion, To: annAgent.DID(), Digest: signing.DigestOf(payload.Bytes()), TaskID: taskID, At: later(0)}
+	if other {
+		m := openDraft()
+		m.Budget.MaxInputTokens *= 2
+		c.Draft = ptr(must(jcs.Encode(m)))
+	}
+	return c
 }
 
 func contactRequest(owner, agent signing.Signer, secret string, inv manifest.InviteID) *manifest.ContactRequest {
@@ -274,7 +303,7 @@ func contactRequest(owner, agent signing.Signer, secret string, inv manifest.Inv
 // everyWire is every good document, signed and canonical, by name.
 func everyWire(tb testing.TB) map[string]jcs.Value {
 	tb.Helper()
-	out := map[string]jcs.Value{"task-manifest": signedContract()}
+	out := map[string]jcs.Value{"task-manifest": signedContract(), "task-manifest open": signedOpen()}
 	for _, f := range fixtures() {
 		s, err := manifest.Sign(f.doc, f.by, noon)
 		if err != nil {

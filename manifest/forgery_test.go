@@ -40,6 +40,9 @@ func mutations(v jcs.Value, yield func(what string, m jcs.Value)) {
 		for m := range v.Items() {
 			items = append(items, m)
 		}
+		if len(items) == 0 {
+			break
+		}
 		yield("[]", jcs.List())
 		yield("[+1]", jcs.List(append(append([]jcs.Value{}, items...), items...)...))
 		for i := range items {

@@ -40,6 +40,7 @@ var readers = map[string]reader{
 	"sealbridge/usage-receipt":        read[UsageReceipt],
 	"sealbridge/delegation-pass":      read[DelegationPass],
 	"sealbridge/artifact-keys":        read[ArtifactKeys],
+	"sealbridge/claim":                read[Claim],
 	"sealbridge/policy-consent":       read[PolicyConsent],
 	"sealbridge/capability-token":     read[CapabilityToken],
 	"sealbridge/tool-call":            read[ToolCall],
@@ -63,6 +64,7 @@ func (*GateDecision) context() signing.Context        { return typed("gate-decis
 func (*UsageReceipt) context() signing.Context        { return typed("usage-receipt") }
 func (*DelegationPass) context() signing.Context      { return typed("delegation-pass") }
 func (*ArtifactKeys) context() signing.Context        { return typed("artifact-keys") }
+func (*Claim) context() signing.Context               { return typed("claim") }
 func (*PolicyConsent) context() signing.Context       { return typed("policy-consent") }
 func (*CapabilityToken) context() signing.Context     { return typed("capability-token") }
 func (*ToolCall) context() signing.Context            { return typed("tool-call") }

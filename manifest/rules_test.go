@@ -103,6 +103,11 @@ var ruleCases = []ruleCase{
 	{"no member is not every tool", "task-manifest", "/permissions/grantedCapabilities/0/allowedTools", ``, spec.Malformed, "missing"},
 	{"other version", "task-manifest", "/protocolVersion", `"0.2.1"`, spec.Malformed, "must be 0.2.0"},
 	{"open proposal", "task-manifest", "/worker", ``, spec.WrongSigner, "S6"}, // M10: nobody to sign for the worker
+	{"claim with a worker", "claim with terms", "/draft/worker", `{"agentDid":"` + benAgent.DID().String() + `","ownerDid":"` + benOwner.DID().String() + `"}`, spec.Malformed, "M10"},
+	{"claim of another task", "claim with terms", "/draft/taskId", `"task_other_0001"`, spec.Malformed, "M10"},
+	{"claim with a signed draft", "claim with terms", "/draft/signatures", `{}`, spec.Malformed, ""},
+	{"claim of nothing", "claim", "/digest", ``, spec.Malformed, "missing"},
+	{"claim that silently has no draft", "claim", "/draft", ``, spec.Malformed, "missing"},
 	{"folded name", "task-manifest", "/Budget", `{}`, spec.Malformed, "unknown member"},
 
 	{"certificate of 91 days", "agent-certificate", "/expiresAt", `"2031-05-31T12:00:00Z"`, spec.Malformed, "I4"},

@@ -89,6 +89,10 @@ func resign(m jcs.Value, by map[string]signing.Signer) (jcs.Value, bool) {
 		payload := m.Without("signatures")
 		a, err1 := signing.Sign(payload, signing.RequesterManifest, annAgent, noon)
 		b, err2 := signing.Sign(payload, signing.WorkerManifest, benAgent, noon)
+		if b, _ := pair.Member("workerSignature"); b.Kind() != '{' && err1 == nil { // M10
+			v, err := manifest.Assemble(payload, &a, nil)
+			return v, err == nil
+		}
 		if err1 != nil || err2 != nil || pair.Kind() != '{' {
 			return m, false
 		}
@@ -127,7 +131,7 @@ func TestReaderAndSchemaGiveOneVerdict(t *testing.T) {
 		}
 		mutations(v, func(what string, m jcs.Value) {
 			if strings.HasPrefix(what, "/signature") || strings.HasPrefix(what, "-signature") || strings.HasPrefix(what, "/type") ||
-				strings.HasPrefix(what, "/body/signature") || strings.HasPrefix(what, "/body/manifest") || strings.HasPrefix(what, "/body/child/manifest") {
+				strings.HasPrefix(what, "/body/signature") || strings.HasPrefix(what, "/body/manifest") || strings.HasPrefix(what, "/body/child/manifest") || strings.HasPrefix(what, "/draft") {
 				return // arithmetic or the schema of a manifest comes first there: the forgery table walks them
 			}
 			m, ok := resign(m, keys)

@@ -58,6 +58,7 @@ type Case struct {
 
 	Together manifest.GroupKind // others are asked for the same: said by the requester, or our own group's (P4)
 	Group    *Group             // of a task of ours: what belongs to it
+	Opens    bool               // the proposal is an open one, which is no contract (M10)
 }
 
 // Contact is what our owner calls the other side.

@@ -32,6 +32,9 @@ func digest(v jcs.Value) signing.Digest {
 // full: the text that [Gate.Subject] is the digest of. It is the zero Value
 // where no gate can stand before the event.
 func Subject(c Case) jcs.Value {
+	if f, ok := c.Event.Body.Fact.(manifest.Proposed); ok && c.Opens {
+		return contractSubject(f.Manifest, nil)
+	}
 	l, bad := read(c)
 	if bad != nil {
 		return jcs.Value{}

@@ -81,6 +81,9 @@ func was(a Ask) string {
 }
 
 func from(a Ask, name string) string {
+	if isOpen(a) {
+		return name
+	}
 	if !a.From.Confirmed {
 		return name + ", NOT confirmed"
 	}

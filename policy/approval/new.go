@@ -32,6 +32,7 @@ type Terms struct {
 	Above    int                    // passes above this task: owners of whom nobody tells us
 	Reach    policy.Reach           // EXTERNAL_SIDE_EFFECT: what the owner's rules say of the host
 	Offered  []string               // files that leave, as the person named them; the proposal's own names if nil
+	Open     []string               // whom an open proposal goes to (M10); nil for a contract
 	Together *Together              // others are asked for the same (P4); nil for a task that stands alone
 }
 

@@ -25,6 +25,10 @@ func (w *words) say(c policy.Case) error {
 	w.a.Risk, w.a.Lines, w.a.Theirs = []string{}, []Line{}, []Text{}
 	switch f := c.Event.Body.Fact.(type) {
 	case manifest.Proposed:
+		if c.Opens {
+			w.open()
+			break
+		}
 		w.propose(c)
 	case manifest.Accepted:
 		w.accept(f)

@@ -9,25 +9,31 @@ import (
 	"sealbridge/signing"
 )
 
-// terms are what a card says beside the case: names that we gave, and what was looked up.
-func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.Terms, error) {
+// bareTerms are those of any question: its id, its nonce, the law and the rule that ask.
+func (t *turn) bareTerms(d policy.Decision) (x approval.Terms, err error) {
 	text, err := t.g.mint("apr_", t.now)
 	if err != nil {
-		return approval.Terms{}, err
+		return x, err
 	}
-	id, err := manifest.ParseAskID(text)
+	if x.ID, err = manifest.ParseAskID(text); err != nil {
+		return x, err
+	}
+	x.Policy, x.Because = t.rules.Policy.Digest(), t.place(d)
+	_, err = io.ReadFull(t.g.Chance, x.Nonce[:])
+	return x, err
+}
+
+// terms are what a card says beside the case: names that we gave, and what was looked up.
+func (t *turn) terms(row *taskRow, c policy.Case, d policy.Decision) (approval.Terms, error) {
+	x, err := t.bareTerms(d)
 	if err != nil {
-		return approval.Terms{}, err
+		return x, err
 	}
 	contact := t.trust.Contacts[row.Peer]
-	x := approval.Terms{ID: id, Policy: t.rules.Policy.Digest(), Contact: contact.Name, Confirmed: contact.Confirmed, Agent: row.Agent, Usage: row.Task.Usage(), Left: approval.LeftToday(d, c.Ledger)}
+	x.Contact, x.Confirmed, x.Agent, x.Usage, x.Left = contact.Name, contact.Confirmed, row.Agent, row.Task.Usage(), approval.LeftToday(d, c.Ledger)
 	if x.Agent == "" {
 		x.Agent = "you"
 	}
-	if _, err := io.ReadFull(t.g.Chance, x.Nonce[:]); err != nil {
-		return x, err
-	}
-	x.Because = t.place(d)
 	if f, ok := c.Event.Body.Fact.(manifest.Progressed); ok && f.Opens != nil {
 		x.Reach = t.reaches(f.Opens.Host)
 	}

@@ -200,6 +200,9 @@ func (t *turn) follow(r askRow) (said string, err error) {
 	if r.Call != "" {
 		return t.followCall(r)
 	}
+	if r.Kind == kindOpen {
+		return t.followOpen(r)
+	}
 	row, err := t.row(r.Task)
 	if err != nil {
 		return "", err

@@ -223,6 +223,10 @@ func (t *turn) admitted(v manifest.Verified) error {
 		return t.callFor(v, d)
 	case *manifest.ToolResult:
 		return t.resultOf(v, d)
+	case *manifest.TaskManifest:
+		return t.offered(v, d)
+	case *manifest.Claim:
+		return t.claimed(v, d)
 	case *manifest.AgentCertificate, *manifest.BoxKey, *manifest.Revocation:
 		return t.identity(v)
 	}
@@ -365,8 +369,12 @@ func (t *turn) refused(v manifest.Verified, r *manifest.Refusal) error {
 	if err != nil || !ok || out.To != v.Owner() {
 		return err
 	}
-	if err := t.settleOut(r.Digest, v.Owner()); err != nil || out.Task == "" {
+	if err := t.settleOut(r.Digest, v.Owner()); err != nil {
 		return err
+	}
+	no := Refusal{With: v.Owner(), Name: t.trust.Contacts[v.Owner()].Name, By: byContact, What: t.kindOf(out), Word: spec.Reason(r.Reason), Path: r.Path, Limit: r.Limit, At: t.now}
+	if out.Task == "" {
+		return t.keepRefusal("", no)
 	}
 	if err := t.append(recAck, out.Task, v.Wire().Bytes()); err != nil {
 		return err
@@ -375,8 +383,8 @@ func (t *turn) refused(v manifest.Verified, r *manifest.Refusal) error {
 	if err != nil {
 		return err
 	}
-	if err := t.keepRefusal(row.Key.String(), Refusal{Task: row.Key.ID.String(), With: row.Peer, Name: t.trust.Contacts[row.Peer].Name, By: byContact, What: t.kindOf(out),
-		Word: spec.Reason(r.Reason), Path: r.Path, Limit: r.Limit, At: t.now}); err != nil {
+	no.Task = row.Key.ID.String()
+	if err := t.keepRefusal(row.Key.String(), no); err != nil {
 		return err
 	}
 	if row.Role == manifest.Requester && out.Seq == 1 && !row.Task.Ended() {

@@ -122,6 +122,9 @@ func (t *turn) putLaw() error {
 
 // askAnew makes the decision of an open ask again under the law of this turn.
 func (t *turn) askAnew(r askRow) error {
+	if r.Kind == kindOpen {
+		return t.openAnew(r)
+	}
 	row, err := t.row(r.Task)
 	if err != nil {
 		return err

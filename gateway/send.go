@@ -54,7 +54,12 @@ func (g *Gateway) sendOnce(ctx context.Context, write func(*turn) (signing.DID, 
 
 // seal wraps a document of ours, as it stands in the journal.
 func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
-	at, _ := wire.At("/signature/signerDid")
+	at, typed := wire.At("/signature/signerDid")
+	digest := signing.DigestOf(wire.Bytes())
+	if !typed { // an open proposal (M10); a manifest's digest is that of its payload (S8)
+		at, _ = wire.At("/signatures/requesterSignature/signerDid")
+		digest = signing.DigestOf(wire.BytesWithout("signatures"))
+	}
 	text, _ := at.Text()
 	from, err := signing.ParseDID(text)
 	if err != nil {
@@ -75,7 +80,7 @@ func (g *Gateway) seal(to manifest.Agent, wire jcs.Value) ([]byte, error) {
 		return nil, err
 	}
 	return box.Seal(key, box.Header{V: box.Version, To: l.To, Kid: key.Kid(), ExpiresAt: signing.TimeOf(g.Now().Add(envelopeTerm)),
-		Commit: box.Commit(l.Salt, signing.DigestOf(wire.Bytes()))}, plain)
+		Commit: box.Commit(l.Salt, digest)}, plain)
 }
 
 // doSend sends a document and owes it again until it is acknowledged.

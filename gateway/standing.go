@@ -49,6 +49,9 @@ func (t *turn) decideStanding(v manifest.Verified, d *manifest.GateDecision, gra
 	case !ok:
 		return out, spec.Refuse(spec.NotFound, "/askId", "ask")
 	}
+	if r.Kind == kindOpen {
+		return out, spec.Refuse(spec.NotPermitted, "", "G6: of contracts, not of an open proposal")
+	}
 	if err := r.closed(t.now); err != nil {
 		return out, err
 	}

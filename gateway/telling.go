@@ -59,6 +59,11 @@ func (g *Gateway) doNotify(ctx context.Context, jb journal.Job) error {
 		if err != nil {
 			return err
 		}
+		more, err := t.toLookAt()
+		if err != nil {
+			return err
+		}
+		ids = append(ids, more...)
 		if t.law.Waiting != nil {
 			ids = append(ids, "policy")
 		}

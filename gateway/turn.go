@@ -25,6 +25,7 @@ const (
 	recReceipt  = "receipt" // the relay's custody receipts
 	recSidecar  = "sidecar" // of work and answers that came from another system: local for ever (J5)
 	recNote     = "note"    // what a person did: confirm, block, cancel
+	recOpen     = "open"    // open proposals and claims, which bind nobody (M10)
 	recGroup    = "group"   // tasks of ours that belong together (P4), and who ended them
 	recCall     = "call"    // tool-calls of a task, ours and theirs
 	recResult   = "result"  // tool-results

@@ -20,9 +20,11 @@ import (
 type several struct {
 	race   bool
 	quorum int64
+	open   bool // an open proposal, which binds nobody (M10)
 }
 
 func (x *several) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&x.open, "open", false, "ask each --to whether it would do this; nothing binds, and you pick with task pick")
 	c.Flags().BoolVar(&x.race, "race", false, "ask each --to; the first good delivery is taken, the others are cancelled")
 	c.Flags().Int64Var(&x.quorum, "quorum", 0, "ask each --to; one is taken once so many deliver the same (a majority)")
 }

@@ -70,6 +70,12 @@ func proposeCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if more.open {
+					if len(to) == 0 || more.race || more.quorum != 0 || follow {
+						return usage("--open --to A…: without --race, --quorum and --wait")
+					}
+					return a.openUp(c.Context(), gateway.Opening{Draft: d, To: to, DryRun: dry})
+				}
 				kind, err := more.of(to)
 				if err != nil {
 					return err
@@ -200,7 +206,7 @@ func draftOf(args []string, title, goal string, inputs []string) (d manifest.Dra
 
 func taskCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "task", GroupID: "work", Short: "list, show, watch, cancel tasks; fetch results", Example: "  sealbridge task watch QW7F"}
-	c.AddCommand(taskList(a), taskShow(a), taskWatch(a), taskAmend(a), taskCancel(a), taskResult(a))
+	c.AddCommand(taskList(a), taskShow(a), taskWatch(a), taskAmend(a), taskCancel(a), taskResult(a), taskOffers(a), taskClaim(a), taskPick(a))
 	return c
 }
 

@@ -179,6 +179,13 @@ func (a *audit) gates() {
 		return
 	}
 	signed := a.signatures()
+	if a.m.Worker == nil { // nothing is missing that could make it bind
+		if signed[manifest.Requester] {
+			a.rep.Facts.Signed = append(a.rep.Facts.Signed, manifest.Requester)
+		}
+		a.find(Note, spec.GateOpen, nil, "/worker", "M10", "an open proposal: it names nobody who would do the work and is never binding")
+		return
+	}
 	for _, r := range []manifest.Role{manifest.Requester, manifest.Worker} {
 		if signed[r] {
 			a.rep.Facts.Signed = append(a.rep.Facts.Signed, r)

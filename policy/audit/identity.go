@@ -216,6 +216,8 @@ func (a *audit) foreign(d *document) string {
 		if doc.TaskID != a.m.TaskID {
 			return other
 		}
+	case *manifest.Claim: // M10: of whoever an open proposal went to, who is no party of anything yet
+		return "a claim on an open proposal, never binding"
 	case *manifest.AgentCertificate, *manifest.ApproverCertificate, *manifest.BoxKey, *manifest.Revocation:
 		if !slices.Contains(a.pinned(), named(d.signed)) {
 			return "of an owner who is no party"

@@ -43,7 +43,9 @@ func TestAnOpenProposalIsAskedAboutWhereverItGoes(t *testing.T) { // M10, K2
 		{"over the rule for one of them", []Contact{cleo, ben}, nil, "ben, small", spec.PolicyDenied},
 		{"within it", []Contact{cleo, ben}, func(m *manifest.TaskManifest) { m.Budget.MaxInputTokens = 500 }, "", ""},
 		{"with a worker", []Contact{cleo}, func(m *manifest.TaskManifest) { m.Worker = contract(nil).Worker }, "M10", spec.Malformed},
-		{"past its deadline", []Contact{cleo}, func(m *manifest.TaskManifest) { m.CreatedAt, m.Deadline = signing.TimeOf(t0.Add(-2)), signing.TimeOf(t0) }, "M1", ""},
+		{"past its deadline", []Contact{cleo}, func(m *manifest.TaskManifest) {
+			m.CreatedAt, m.Deadline = signing.TimeOf(t0.Add(-2)), signing.TimeOf(t0)
+		}, "M1", ""},
 	} {
 		c := opening(t, tt.mend)
 		d := p.Open(c, tt.to)

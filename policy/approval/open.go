@@ -16,8 +16,8 @@ func isOpen(a Ask) bool {
 	return there && !worker
 }
 
-// open asks our owner whether contacts may read what we want done, and offer.
-func (w *words) open() {
+// openly asks our owner whether contacts may read what we want done, and offer.
+func (w *words) openly() {
 	who := names(w.x.Open)
 	w.a.Question = fmt.Sprintf("Ask %s who would do this?", cut(who, 120))
 	w.a.Effect = "Your gateway signs an open proposal and each of them gets it. It binds nobody; you pick, and are asked again about the contract with whom you picked."

@@ -26,7 +26,7 @@ func (w *words) say(c policy.Case) error {
 	switch f := c.Event.Body.Fact.(type) {
 	case manifest.Proposed:
 		if c.Opens {
-			w.open()
+			w.openly()
 			break
 		}
 		w.propose(c)

@@ -152,6 +152,8 @@ func (g *Gateway) collectResult(ctx context.Context, res runner.Result, ran erro
 		return out, refs, "working time ran out"
 	case res.Cancelled:
 		return out, refs, "stopped"
+	case res.Overfilled:
+		return out, refs, "the agent filled its workspace"
 	case res.Overflowed:
 		return out, refs, "the result is too large"
 	case res.Exit != 0:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,6 +116,25 @@ func carriers(mark string, first int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// nameless is what processes of a run hold in files that have no name any more,
+// or never had one: they lie on the disk, or in memory, all the same.
+func nameless(first int, mark string, fresh func(fs.FileInfo) bool) (bytes int64) {
+	for _, pid := range append(carriers(mark, first), first) {
+		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			info, err := os.Stat(dir + e.Name())
+			if err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink == 0 && fresh(info) {
+				bytes += onDisk(info)
+			}
+		}
+	}
+	return bytes
 }
 
 // freeze stops every process of a run, also what is being started meanwhile, and

@@ -27,6 +27,22 @@ func init() {
 			unix.RawSyscall(0x40000000+unix.SYS_GETPID, 0, 0, 0)
 			fmt.Println("went through")
 			os.Exit(0)
+		case "nameless":
+			var held []*os.File
+			for range 100 {
+				f, err := os.CreateTemp("", "x")
+				if err == nil {
+					os.Remove(f.Name())
+					_, err = f.Write(make([]byte, 1<<20))
+				}
+				if err != nil {
+					fmt.Println(err)
+				}
+				held = append(held, f)
+			}
+			time.Sleep(time.Hour) // with all of them open
+			fmt.Println("wrote", len(held))
+			os.Exit(0)
 		case "dial":
 			c, err := net.Dial(os.Getenv("SEALBRIDGE_NET"), os.Getenv("SEALBRIDGE_AT"))
 			fmt.Println("dialled:", err)
@@ -218,6 +234,14 @@ func TestSocketsWithoutAFileAreOutOfReachAlsoInTheHostsNetwork(t *testing.T) { /
 		if !strings.HasPrefix(string(res.Stdout), "dialled: dial unix") || strings.Contains(string(res.Stdout), "s3cret") {
 			t.Errorf("network %v: %q, %q", network, res.Stdout, res.StderrTail)
 		}
+	}
+}
+
+func TestFilesWithoutANameCount(t *testing.T) { // X11
+	x := isolated(t)
+	res := hostile(t, x, "nameless", Command{Disk: 20 << 20})
+	if !res.Overfilled || res.TimedOut {
+		t.Errorf("%+v, %q", res, res.StderrTail)
 	}
 }
 

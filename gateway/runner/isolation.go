@@ -69,7 +69,7 @@ func (x *Exec) Enforces(level string, network bool) []string {
 func enforces(level string, isolated, network, ports bool, m machine) []string {
 	out := []string{
 		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
-		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names",
+		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names", "bytes and names in the workspace limited",
 	}
 	if level == Wasm {
 		out = append(out, "a module: no system calls, one folder, no links", "memory of the module and bytes of its folder limited")

@@ -17,17 +17,13 @@
 package runner
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"sealbridge/manifest"
@@ -66,7 +62,7 @@ type Command struct {
 	// stands still; 0 ends the run, and so does nil. It returns when ctx ends.
 	Overrun func(ctx context.Context) time.Duration
 
-	StdoutLimit, StderrLimit, FilesLimit, Memory int64 // bytes; 0: the default
+	StdoutLimit, StderrLimit, FilesLimit, Memory, Disk int64 // bytes; 0: the default
 
 	holds machine  // of a box of our own: what has to hold in it
 	find  bool     // or: what is to be found out
@@ -80,6 +76,7 @@ type Result struct {
 	TimedOut   bool               // WallClock passed
 	Cancelled  bool               // the caller's context ended
 	Overflowed bool               // stdout passed its limit
+	Overfilled bool               // the workspace passed its limit, or the disk that it lies on
 	Stdout     []byte             // at most the limit; judged by the caller
 	StderrTail []byte             // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
 	Files      []File             // of the folder out, by name
@@ -95,7 +92,7 @@ type Result struct {
 
 // OK says that the program ended by itself with exit code 0 and within its limits.
 func (r *Result) OK() bool {
-	return r.Exit == 0 && !r.TimedOut && !r.Cancelled && !r.Overflowed
+	return r.Exit == 0 && !r.TimedOut && !r.Cancelled && !r.Overflowed && !r.Overfilled
 }
 
 // Close removes the workspace; the files of the result are gone with it.
@@ -170,7 +167,7 @@ func (c *Command) check() error {
 			return spec.Refuse(spec.Malformed, "/readOnly", "absolute paths, not the root")
 		}
 	}
-	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles, &c.Memory: DefaultMemory} {
+	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles, &c.Memory: DefaultMemory, &c.Disk: DefaultDisk} {
 		if *limit <= 0 {
 			*limit = by
 		}
@@ -273,73 +270,4 @@ func (x *Exec) prepare(res *Result, c *Command, isolate bool) (path string, err 
 		c.Argv[0] = wasmName
 	}
 	return path, err
-}
-
-var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limit")
-
-// start runs the program and everything it starts, and fills res.
-func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }, resumed: make(chan struct{}, 1)}
-	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
-	stderr := &tail{limit: int(c.StderrLimit)}
-	cmd, err := command(ctx, c, res.workspace, path, isolate)
-	if err != nil {
-		return err
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), stdout, stderr
-	entrance, err := openEntrance(cmd, c.Ports)
-	if err != nil {
-		return err
-	}
-	cmd.WaitDelay = grace
-	killed := false
-	cmd.Cancel = func() error {
-		killed = true
-		return kill(cmd.Process)
-	}
-	runtime.LockOSThread() // the parent that Pdeathsig watches is this thread
-	defer runtime.UnlockOSThread()
-	res.Started = x.now()
-	clock.begun = time.Now()
-	if err := cmd.Start(); err != nil {
-		entrance.close()
-		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
-	}
-	clock.freeze = func() func() { return freeze(cmd.Process, res.workspace.mark) }
-	var watch sync.WaitGroup
-	watch.Go(func() { clock.watch(ctx) })
-	watch.Go(func() { entrance.serve(ctx, &Box{clock}) })
-	err = cmd.Wait()
-	kill(cmd.Process)
-	if !isolate { // else the kernel has ended them all with the first
-		sweep(res.workspace.mark)
-	}
-	worked, cause := clock.worked(), context.Cause(ctx)
-	cancel(nil)
-	watch.Wait()
-	res.Wall, res.Ended = worked, x.now()
-	res.Stdout, res.StderrTail = stdout.bytes, stderr.bytes()
-	res.Overflowed = stdout.over
-	res.TimedOut = killed && errors.Is(cause, errTimedOut)
-	res.Cancelled = killed && !res.TimedOut && !res.Overflowed
-	if state := cmd.ProcessState; state != nil {
-		res.Exit = state.ExitCode()
-	}
-	var exit *exec.ExitError
-	if err == nil || errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) || killed {
-		return nil
-	}
-	return &spec.Error{Reason: spec.Unavailable, Limit: "waiting for the program", Err: err}
-}
-
-// environment is all that a program learns of us (X3). home is its workspace.
-func environment(c Command, home, mark string) []string {
-	env := []string{"PATH=" + systemPath, "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "LANG=C.UTF-8", "SEALBRIDGE_RUN=" + mark}
-	for name, value := range c.Env {
-		env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
-	}
-	env = append(env, c.proxy...)
-	return append(env, systemEnv()...)
 }

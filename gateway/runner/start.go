@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"sealbridge/spec"
+)
+
+var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limit")
+
+// start runs the program and everything it starts, and fills res.
+func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }, resumed: make(chan struct{}, 1)}
+	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
+	stderr := &tail{limit: int(c.StderrLimit)}
+	cmd, err := command(ctx, c, res.workspace, path, isolate)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), stdout, stderr
+	entrance, err := openEntrance(cmd, c.Ports)
+	if err != nil {
+		return err
+	}
+	cmd.WaitDelay = grace
+	killed := false
+	cmd.Cancel = func() error {
+		killed = true
+		return kill(cmd.Process)
+	}
+	runtime.LockOSThread() // the parent that Pdeathsig watches is this thread
+	defer runtime.UnlockOSThread()
+	res.Started = x.now()
+	clock.begun = time.Now()
+	if err := cmd.Start(); err != nil {
+		entrance.close()
+		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
+	}
+	disk := &quota{ws: res.workspace, limit: c.Disk, names: maxNames, end: func(err error) { cancel(err) },
+		extra: func(first func(fs.FileInfo) bool) int64 { return nameless(cmd.Process.Pid, res.workspace.mark, first) }}
+	clock.freeze = func() func() { return freeze(cmd.Process, res.workspace.mark) }
+	var watch sync.WaitGroup
+	watch.Go(func() { clock.watch(ctx) })
+	watch.Go(func() { disk.watch(ctx) })
+	watch.Go(func() { entrance.serve(ctx, &Box{clock}) })
+	err = cmd.Wait()
+	kill(cmd.Process)
+	if !isolate { // else the kernel has ended them all with the first
+		sweep(res.workspace.mark)
+	}
+	worked, cause := clock.worked(), context.Cause(ctx)
+	cancel(nil)
+	watch.Wait()
+	res.Wall, res.Ended = worked, x.now()
+	res.Stdout, res.StderrTail = stdout.bytes, stderr.bytes()
+	res.Overflowed = stdout.over
+	res.TimedOut = killed && errors.Is(cause, errTimedOut)
+	res.Overfilled = killed && errors.Is(cause, errFull)
+	res.Cancelled = killed && !res.TimedOut && !res.Overflowed && !res.Overfilled
+	if state := cmd.ProcessState; state != nil {
+		res.Exit = state.ExitCode()
+	}
+	var exit *exec.ExitError
+	if err == nil || errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay) || killed {
+		return nil
+	}
+	return &spec.Error{Reason: spec.Unavailable, Limit: "waiting for the program", Err: err}
+}
+
+// environment is all that a program learns of us (X3). home is its workspace.
+func environment(c Command, home, mark string) []string {
+	env := []string{"PATH=" + systemPath, "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "LANG=C.UTF-8", "SEALBRIDGE_RUN=" + mark}
+	for name, value := range c.Env {
+		env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))
+	}
+	env = append(env, c.proxy...)
+	return append(env, systemEnv()...)
+}

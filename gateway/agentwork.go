@@ -51,7 +51,10 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 	m := row.Task.Manifest()
 	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
 	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
-	c = runner.Command{Argv: a.Command, Module: a.Module, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Hosts: g.hosts(row), Env: map[string]string{}}
+	c = runner.Command{Argv: a.Command, Module: a.Module, Image: a.Image, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Env: map[string]string{}}
+	if a.level() == runner.Subprocess { // nothing else has a way out (X12)
+		c.Hosts = g.hosts(row)
+	}
 	maps.Copy(c.Env, a.Env)
 	if a.model() == modelDoor {
 		port, env := g.Models.Port(ModelRun{row.Key.String(), row.Runs})
@@ -226,6 +229,8 @@ func runnerOf(a Agent) string {
 		return "session"
 	case a.Module != "":
 		return "wasm"
+	case a.Image != "":
+		return "container"
 	}
 	return "exec"
 }

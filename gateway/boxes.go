@@ -11,7 +11,7 @@ import (
 )
 
 // level is what an agent that is run is held at.
-func (a Agent) level() string { return runner.Command{Module: a.Module}.Level() }
+func (a Agent) level() string { return runner.Command{Module: a.Module, Image: a.Image}.Level() }
 
 // isolationOf is what this gateway can say of an agent's box now: an agent in
 // its owner's session is in none of ours (X6).

@@ -76,6 +76,47 @@ func TestAModuleWorksWhereAContractAsksForOne(t *testing.T) { // X9, X10
 	}
 }
 
+func TestAnImageWorksWhereAContractAsksForAContainer(t *testing.T) { // X10, X12
+	dir := t.TempDir()
+	engine := `#!/bin/sh
+case $1 in
+version) echo 5.9.1 ;;
+image) echo there ;;
+run) echo '{"output":{"totals":{}},"evidence":[{"criterion":"ac_1","text":"none to add up"}]}' ;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "podman"), []byte(engine), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ann, ben := pair(t)
+	x, err := runner.New(t.Context(), runner.Config{Dir: filepath.Join(t.TempDir(), "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, lacks := x.FindEngine(t.Context()); !ok {
+		t.Fatal(lacks)
+	}
+	digest := signing.DigestOf([]byte("an image")).String()
+	ben.rules.Agents["totals"] = gateway.Agent{Image: "registry.example/totals@" + digest}
+	ben.run = x
+	ben.restart()
+	p := ann.revenue(manifest.DraftSandbox{Isolation: "container"})
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	bundle, err := ann.g.Export(context.Background(), gateway.Owner, gateway.Ref{Task: p.Task})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"runner":"container"`, `"image":"` + digest + `"`, `"level":"oci_container"`, "a container of podman 5.9.1"} {
+		if !strings.Contains(bundle.Text, want) {
+			t.Errorf("the attestation does not say %s", want)
+		}
+	}
+}
+
 func TestABoxThatDoesNotFitIsDeclined(t *testing.T) { // X6, X10
 	for _, box := range []manifest.DraftSandbox{{Isolation: "wasm", ClaimedOK: true}, {Isolation: "container", ClaimedOK: true}} {
 		ann, ben := pair(t)

@@ -65,6 +65,7 @@ type Agent struct {
 	Session  bool     // it comes by the agents' door and works in its owner's session: nothing is run here
 	Command  []string // or the arguments of Module
 	Module   string   // the path of a WASI module that is the agent
+	Image    string   // or a container image, by its digest
 	ReadOnly []string
 	Hosts    []string // that its own model needs: a contract that does not name them is not taken
 	Model    string   // own, door or none; "" is none

@@ -204,8 +204,7 @@ func addReached(all []manifest.Reached, r manifest.Reached) []manifest.Reached {
 // filters says whether an agent would be held to the hosts of a contract (X3): by
 // the proxy in its box, or because it has no network whatever the contract says.
 func (t *turn) filters(a Agent) bool {
-	box := t.isolationOf(a)
-	return !a.Session && box.Enforced == "gateway" && (box.Level == runner.Subprocess || box.Level == runner.Wasm)
+	return !a.Session && t.isolationOf(a).Enforced == "gateway"
 }
 
 // without is what a list has more than another.

@@ -34,12 +34,13 @@ func agentCommand(a *app) *cobra.Command {
 
 func agentAdd(a *app) *cobra.Command {
 	var readOnly, providers, hosts []string
-	var model, wasm string
+	var model, wasm, image string
 	var asks asking
 	c := &cobra.Command{
-		Use: "add NAME [--wasm FILE] -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
+		Use: "add NAME [--wasm FILE | --image REF] -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
 		Long: "With a command: a program that works for others, the task as JSON on stdin, the result as JSON on stdout.\n" +
 			"With --wasm: the same as a WASI module, held by its own runtime on every system (level wasm); what stands behind -- are its arguments.\n" +
+			"With --image: the same in a container of podman or docker (level oci_container), from an image that is here already, by its digest.\n" +
 			"With --client: the agent program that you talk to. It gets a token of its own, asks contacts for work by MCP and decides nothing.",
 		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add totals --wasm totals.wasm\n  sealbridge agent add claude --client claude-code --write",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,15 +61,15 @@ func agentAdd(a *app) *cobra.Command {
 				}
 				return a.addAsking(h, name, asks)
 			}
-			if len(args) < 2 && wasm == "" {
-				return usage("a command behind --, --wasm FILE, or --client " + clientNames)
+			if len(args) < 2 && wasm == "" && image == "" {
+				return usage("a command behind --, --wasm FILE, --image REF, or --client " + clientNames)
 			}
-			if wasm != "" {
-				if wasm, err = filepath.Abs(wasm); err != nil {
+			if wasm, err = fileThere(wasm); err != nil {
+				return err
+			}
+			if image != "" {
+				if err := runner.CheckImage(image); err != nil {
 					return err
-				}
-				if _, err := os.Stat(wasm); err != nil {
-					return &spec.Error{Reason: spec.NotFound, Path: wasm, Err: err}
 				}
 			}
 			for i, p := range readOnly {
@@ -76,7 +77,7 @@ func agentAdd(a *app) *cobra.Command {
 					return err
 				}
 			}
-			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, ReadOnly: readOnly, Model: model, Providers: providers, Hosts: hosts}
+			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, Image: image, ReadOnly: readOnly, Model: model, Providers: providers, Hosts: hosts}
 			if err := home.SetAgent(a.home, name, &ag); err != nil {
 				return err
 			}
@@ -90,6 +91,7 @@ func agentAdd(a *app) *cobra.Command {
 	}
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
 	c.Flags().StringVar(&wasm, "wasm", "", "a WASI module that is the agent, instead of a program")
+	c.Flags().StringVar(&image, "image", "", "a container image that is the agent, NAME@sha256:…; it is never fetched")
 	c.Flags().StringVar(&model, "model", "none", "none: no network; door: calls go through this gateway, which has the key and meters them; own: the program brings its own login and host (tokens are claimed)")
 	c.Flags().StringArrayVar(&hosts, "host", nil, "a host that it needs with --model own; it works only where the contract names it, and reaches nothing else")
 	c.Flags().StringArrayVar(&providers, "provider", nil, "a name of `models` that it may use with --model door; without it all")
@@ -159,13 +161,15 @@ func agentTest(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		a.findEngine(c.Context(), x, ag)
 		stdin, err := json.Marshal(trial)
 		if err != nil {
 			return err
 		}
 		done := a.working("running " + args[0])
-		res, err := x.Run(c.Context(), runner.Command{Argv: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Hosts: trialHosts(x, ag), Stdin: stdin,
-			Inputs: map[string]string{"hello.txt": input}, WallClock: time.Minute})
+		run := commandOf(ag)
+		run.Stdin, run.Inputs, run.WallClock, run.Hosts = stdin, map[string]string{"hello.txt": input}, time.Minute, trialHosts(x, ag)
+		res, err := x.Run(c.Context(), run)
 		done()
 		defer res.Close()
 		if err != nil {
@@ -194,57 +198,6 @@ func agentTest(a *app) *cobra.Command {
 		}
 		return nil
 	}}
-}
-
-// agentShow says what an agent is and what it would be held in on this machine, without running it.
-func agentShow(a *app) *cobra.Command {
-	return &cobra.Command{Use: "show NAME", Short: "show an agent program and the box that it gets on this machine", Example: "  sealbridge agent show coder", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		h, err := home.Read(a.home)
-		if err != nil {
-			return err
-		}
-		ag, ok := h.Config.Agents[args[0]]
-		if !ok {
-			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
-		}
-		if ag.Kind == home.KindMCP {
-			if a.json {
-				return a.emit(map[string]any{"name": args[0], "agent": ag})
-			}
-			a.print("%s   asks for you by MCP (tools: %s); it runs in your session, in no box of ours\n", args[0], cmp.Or(ag.Tools, "requester"))
-			return nil
-		}
-		dir, err := os.MkdirTemp("", "sealbridge-show-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		x, err := runner.New(c.Context(), runner.Config{Dir: dir})
-		if err != nil {
-			return err
-		}
-		level := runner.Command{Module: ag.Wasm}.Level()
-		i, holds := x.Isolation(level), x.Enforces(level, ag.Model == "own")
-		if a.json {
-			return a.emit(map[string]any{"name": args[0], "agent": ag, "isolation": i, "enforces": holds, "lacks": x.Lacks()})
-		}
-		a.print("%s   works for others: %s\nbox   %s (%s)\n", args[0], whatRuns(ag), i.Level, i.Enforced)
-		for _, e := range holds {
-			a.print("  %s\n", e)
-		}
-		for _, l := range lacking(x) {
-			a.print("  %s\n", l)
-		}
-		return nil
-	}}
-}
-
-// whatRuns is an agent's program or module with its arguments.
-func whatRuns(ag home.Agent) string {
-	if ag.Wasm != "" {
-		return fmt.Sprintf("module %s %q", ag.Wasm, ag.Command)
-	}
-	return fmt.Sprintf("%q", ag.Command)
 }
 
 func agentList(a *app) *cobra.Command {

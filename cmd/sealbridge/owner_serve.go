@@ -6,8 +6,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,6 +78,7 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 	if err != nil {
 		return err
 	}
+	a.findEngine(ctx, run, slices.Collect(maps.Values(h.Config.Agents))...)
 	c := h.Certified()
 	log = log.With("owner", c.DisplayName)
 	tell, err := tellerOf(h)
@@ -118,10 +121,10 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 			return err
 		}
 	}
-	return a.serving(ctx, h, g, models, lent, tell, log, port)
+	return a.serving(ctx, h, g, run, models, lent, tell, log, port)
 }
 
-func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger, port int) error {
+func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, run *runner.Exec, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger, port int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	l, err := local.Listen(h.Socket()) // before anything says that the gateway runs
@@ -136,7 +139,7 @@ func (a *app) serving(ctx context.Context, h *home.Home, g *gateway.Gateway, mod
 			stop()
 		}
 	})
-	wg.Go(func() { watchRules(ctx, h, g, models, lent, tell, log) })
+	wg.Go(func() { a.watchRules(ctx, h, g, run, models, lent, tell, log) })
 	page := a.console(ctx, &wg, h, g, log, port)
 	if err := a.agentsDoor(ctx, &wg, h, g, models, log); err != nil {
 		stop()
@@ -198,19 +201,24 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 			}
 			continue
 		}
+		if ag.Image != "" {
+			if err := runner.CheckImage(ag.Image); err != nil {
+				return r, spec.At("/agents/"+name, err)
+			}
+		}
 		for v := range ag.Env {
 			if err := runner.CheckEnv(v); err != nil {
 				return r, spec.At("/agents/"+name, err)
 			}
 		}
-		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers, Env: ag.Env}
+		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, Image: ag.Image, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers, Env: ag.Env}
 	}
 	return r, nil
 }
 
 // watchRules reads policy and agents again when their files change. A file that
 // does not read leaves the rules in force as they are.
-func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger) {
+func (a *app) watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, run *runner.Exec, models *modelDoor, lent *tools.Tools, tell *notify.Teller, log *slog.Logger) {
 	stamp := func() string {
 		var b strings.Builder
 		for _, name := range []string{"config.yaml", "policy.yaml"} {
@@ -242,6 +250,7 @@ func watchRules(ctx context.Context, h *home.Home, g *gateway.Gateway, models *m
 				}
 				if err == nil {
 					models.use(fresh)
+					a.findEngine(ctx, run, slices.Collect(maps.Values(fresh.Config.Agents))...)
 					err = g.Reload(r)
 					log.Warn("rules read again", "policy", r.Policy.Digest().Short())
 				}

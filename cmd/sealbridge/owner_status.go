@@ -97,8 +97,7 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 			defer os.RemoveAll(dir)
 			x, err := runner.New(ctx, runner.Config{Dir: dir})
 			if err == nil {
-				i := x.Isolation(runner.Subprocess)
-				add("box", i.Enforced == "gateway", "%s", strings.Join(append([]string{i.Level + ", " + i.Enforced}, lacking(x)...), "; "))
+				fs = append(fs, a.boxes(ctx, x, h.Config.Agents)...)
 			} else {
 				add("box", false, "%v", err)
 			}
@@ -110,14 +109,6 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 	s, err := local.Status.Call(ctx, local.NewClient(h.Socket(), thisVersion()), gateway.None{})
 	add("gateway", err == nil, "%s", textOr(err, fmt.Sprintf("runs; %d documents wait for an acknowledgement", s.Outgoing)))
 	return fs
-}
-
-// lacking says what this machine has not got to hold a subprocess with (X7).
-func lacking(x *runner.Exec) (out []string) {
-	for _, l := range x.Lacks() {
-		out = append(out, "not here: "+l)
-	}
-	return out
 }
 
 func textOr(err error, text string) string {

@@ -102,18 +102,20 @@ func (a Agent) check(path string, models map[string]Model) error {
 	switch a.Kind {
 	case KindExec:
 		switch {
-		case a.Wasm == "" && len(a.Command) == 0:
+		case a.Wasm == "" && a.Image == "" && len(a.Command) == 0:
 			return spec.Refuse(spec.Malformed, path+"/command", "a command")
 		case a.Wasm != "" && !filepath.IsAbs(a.Wasm):
 			return spec.Refuse(spec.Malformed, path+"/wasm", "an absolute path")
-		case a.Wasm != "" && (len(a.ReadOnly) > 0 || a.Model != "" && a.Model != "none"):
-			return spec.Refuse(spec.Malformed, path+"/wasm", "a module sees no folder of yours and has no network: no read_only, no model")
+		case a.Wasm != "" && a.Image != "":
+			return spec.Refuse(spec.Malformed, path+"/image", "a module or an image")
+		case a.Wasm+a.Image != "" && (len(a.ReadOnly) > 0 || a.Model != "" && a.Model != "none"):
+			return spec.Refuse(spec.Malformed, path+"/model", "a module or container sees no folder of yours and has no network: no read_only, no model")
 		}
 		if a.Tools != "" {
 			return spec.Refuse(spec.Malformed, path+"/tools", "only with kind: mcp")
 		}
 	case KindMCP:
-		if len(a.Command) > 0 || len(a.ReadOnly) > 0 || a.Wasm != "" {
+		if len(a.Command) > 0 || len(a.ReadOnly) > 0 || a.Wasm+a.Image != "" {
 			return spec.Refuse(spec.Malformed, path+"/command", "only with kind: exec: an agent of kind mcp comes by itself")
 		}
 		if a.Tools != "" && a.Tools != "requester" && a.Tools != "worker" && a.Tools != "all" {

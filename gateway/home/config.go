@@ -84,6 +84,7 @@ type Agent struct {
 	Kind     string   `yaml:"kind"`                // exec or mcp
 	Command  []string `yaml:"command,omitempty"`   // or the arguments of a module
 	Wasm     string   `yaml:"wasm,omitempty"`      // absolute path of a WASI module that is the agent
+	Image    string   `yaml:"image,omitempty"`     // or a container image by its digest, NAME@sha256:…
 	ReadOnly []string `yaml:"read_only,omitempty"` // further folders that the program needs to run
 	Model    string   `yaml:"model,omitempty"`     // own, door or none; of exec none, of mcp own where absent
 	Tools    string   `yaml:"tools,omitempty"`     // of mcp: requester, worker or all; requester where absent

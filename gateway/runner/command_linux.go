@@ -24,11 +24,15 @@ const (
 // insideUser is the user that an isolated program believes to be.
 const insideUser = 1000
 
-// insideWork is where an isolated program finds its workspace.
-const insideWork = "/sealbridge-work"
+func groupAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// group makes a program the first of its process group, which ends with us.
+func group(cmd *exec.Cmd) { cmd.SysProcAttr = groupAttr() }
 
 func command(ctx context.Context, c Command, w *workspace, path string, isolate bool) (*exec.Cmd, error) {
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	attr := groupAttr()
 	if !isolate {
 		cmd := exec.CommandContext(ctx, path, c.Argv[1:]...)
 		cmd.Args[0] = c.Argv[0]

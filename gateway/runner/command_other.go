@@ -14,9 +14,6 @@ const (
 	canFreeze  = false
 )
 
-// insideWork is never seen here: no program is given a root folder of its own.
-const insideWork = ""
-
 func sweep(string) {}
 
 // freeze is never called here: nothing reaches every process of a run.

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	maxProcesses  = 512 // and threads: enough for a compiler, too few for a fork bomb
-	maxOpen       = 1024
 	reservedIDs   = 300 // process numbers below are given out once only
 	ownCountSince = 6_014
 

@@ -16,22 +16,27 @@ import (
 const (
 	Subprocess = "subprocess_restricted"
 	Wasm       = "wasm"
+	Container  = "oci_container"
 )
 
 // Level is the level at which a command is held.
 func (c Command) Level() string {
-	if c.Module != "" {
+	switch {
+	case c.Module != "":
 		return Wasm
+	case c.Image != "":
+		return Container
 	}
 	return Subprocess
 }
 
 // Isolation is what accepted may state of a level (X6): enforced by the gateway
 // only where it really is here, else claimed.
-func (x *Exec) Isolation(level string) manifest.Isolation { return isolation(level, x.isolated) }
+func (x *Exec) Isolation(level string) manifest.Isolation { return x.isolation(level, x.isolated) }
 
-func isolation(level string, isolated bool) manifest.Isolation {
-	if level == Wasm || level == Subprocess && isolated { // a module is held by its runtime, wherever that runs
+func (x *Exec) isolation(level string, isolated bool) manifest.Isolation {
+	// a module is held by its runtime, wherever that runs
+	if level == Wasm || level == Subprocess && isolated || level == Container && x.engine() != nil {
 		return manifest.Isolation{Level: level, Enforced: "gateway"}
 	}
 	return manifest.Isolation{Level: level, Enforced: "claimed"}
@@ -39,7 +44,7 @@ func isolation(level string, isolated bool) manifest.Isolation {
 
 // Levels are the levels that are enforced here.
 func (x *Exec) Levels() (out []string) {
-	for _, level := range []string{Subprocess, Wasm} {
+	for _, level := range []string{Subprocess, Wasm, Container} {
 		if x.Isolation(level).Enforced == "gateway" {
 			out = append(out, level)
 		}
@@ -63,10 +68,11 @@ type machine struct {
 // attestation and for the person who is asked. network says whether the owner
 // gave the program the host's network.
 func (x *Exec) Enforces(level string, network bool) []string {
-	return enforces(level, x.isolated, network, false, x.found)
+	return x.enforces(level, x.isolated, network, false)
 }
 
-func enforces(level string, isolated, network, ports bool, m machine) []string {
+func (x *Exec) enforces(level string, isolated, network, ports bool) []string {
+	m := x.found
 	out := []string{
 		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
 		"wall clock", "stdout, stderr and output files capped", "output: regular files under good names", "bytes and names in the workspace limited",
@@ -75,6 +81,11 @@ func enforces(level string, isolated, network, ports bool, m machine) []string {
 		out = append(out, "a module: no system calls, one folder, no links", "memory of the module and bytes of its folder limited")
 	}
 	switch {
+	case level == Container:
+		if e := x.engine(); e != nil {
+			out = append(out, "a container of "+e.name+" "+e.version+", its image by digest, none fetched", "no network", "all but the workspace read-only",
+				"no privileges, none to be gained", "memory, number of processes, file size and open files limited", "the container ended with the run")
+		}
 	case isolated:
 		out = append(out, "all processes ended with the run", "own root folder, all but the workspace read-only",
 			"no other process visible", "no privileges, none to be gained", "system calls filtered",
@@ -101,10 +112,18 @@ func enforces(level string, isolated, network, ports bool, m machine) []string {
 	return out
 }
 
-// Lacks says what a subprocess cannot be held by here, in plain words: why the
-// level is only claimed, or what a newer kernel would add. Nothing is lacking
-// where it is empty.
-func (x *Exec) Lacks() (out []string) {
+// Lacks says what work at a level cannot be held by here, in plain words: why the
+// level is only claimed, or what a newer kernel would add. A module is held by
+// its runtime, and by the box of a subprocess where there is one.
+func (x *Exec) Lacks(level string) (out []string) {
+	if level == Container {
+		x.shelf.mu.Lock()
+		defer x.shelf.mu.Unlock()
+		if x.shelf.lacks != "" {
+			out = append(out, x.shelf.lacks)
+		}
+		return out
+	}
 	if !x.isolated {
 		return []string{x.lacks}
 	}

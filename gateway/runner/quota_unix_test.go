@@ -34,7 +34,7 @@ func TestAWorkspaceThatOverflowsEndsTheRun(t *testing.T) { // X11
 
 func TestNamesAreCountedToo(t *testing.T) { // X11
 	x := newExec(t)
-	ws, err := newWorkspace(x.dir, nil)
+	ws, err := newWorkspace(x.dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

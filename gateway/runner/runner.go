@@ -40,14 +40,24 @@ const (
 	MaxFiles      = 100       // output files: the list of a delivery
 )
 
+// Limits of every box that has them.
+const (
+	maxProcesses = 512 // and threads: enough for a compiler, too few for a fork bomb
+	maxOpen      = 1024
+)
+
+// insideWork is where a boxed program or container finds its workspace.
+const insideWork = "/sealbridge-work"
+
 // grace is how long the pipes of a program that has ended may be held open by
 // what it left behind before we close them.
 const grace = 500 * time.Millisecond
 
-// Command is one run. WallClock is required, and Argv where no Module is named.
+// Command is one run. WallClock is required, and Argv where neither Module nor Image is named.
 type Command struct {
 	Argv      []string          // program, absolute or a name found in PATH, and its arguments; no shell
 	Module    string            // or: the absolute path of a WASI module; Argv are then its arguments
+	Image     string            // or: a container image by its digest; Argv are then what is run in it
 	Inputs    map[string]string // name of M3 in the folder in → path of the file that is copied there
 	Delivered map[string]string // the same for the folder out: what a check looks at (M6); then no output files are collected
 	Stdin     []byte            // the task
@@ -82,7 +92,7 @@ type Result struct {
 	Files      []File             // of the folder out, by name
 	Isolation  manifest.Isolation // what the run really was held in (X6)
 	Enforced   []string
-	Image      *signing.Digest // of the module that ran
+	Image      *signing.Digest // of the module or image that ran
 	Started    time.Time
 	Ended      time.Time
 	Wall       time.Duration
@@ -116,6 +126,7 @@ type Exec struct {
 	isolated bool    // a subprocess can be boxed here
 	found    machine // with what
 	lacks    string  // or why not
+	shelf    shelf
 }
 
 // New makes an Exec, removes workspaces that an earlier process left, and tries
@@ -148,12 +159,21 @@ func disk(doing string, err error) error {
 
 func (c *Command) check() error {
 	switch {
+	case c.Module != "" && c.Image != "":
+		return spec.Refuse(spec.Malformed, "/image", "a module or an image")
+	case c.Image != "":
+		if err := CheckImage(c.Image); err != nil {
+			return err
+		}
 	case c.Module == "" && (len(c.Argv) == 0 || c.Argv[0] == ""):
 		return spec.Refuse(spec.Malformed, "/argv", "a program")
 	case c.Module != "" && !filepath.IsAbs(c.Module):
 		return spec.Refuse(spec.Malformed, "/module", "an absolute path")
-	case c.Module != "" && c.Network:
-		return spec.Refuse(spec.UnsupportedIsolation, "/network", "a module reaches no network")
+	}
+	if (c.Module != "" || c.Image != "") && (c.Network || len(c.Ports) > 0 || c.Hosts != nil) {
+		return spec.Refuse(spec.UnsupportedIsolation, "/network", "a module or container reaches no network")
+	}
+	switch {
 	case c.WallClock <= 0:
 		return spec.Refuse(spec.Malformed, "/wallClock", "more than 0")
 	}
@@ -249,8 +269,13 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 // prepare turns a module into the command that runs it, and finds the program.
 func (x *Exec) prepare(res *Result, c *Command, isolate bool) (path string, err error) {
 	level := c.Level()
-	res.Isolation = isolation(level, isolate)
-	res.Enforced = enforces(level, isolate, c.Network, len(c.Ports) > 0, x.found)
+	res.Isolation = x.isolation(level, isolate)
+	res.Enforced = x.enforces(level, isolate, c.Network, len(c.Ports) > 0)
+	if level == Container {
+		digest, err := imageDigest(c.Image)
+		res.Image = &digest
+		return "", err
+	}
 	if level == Wasm {
 		module, digest, err := res.workspace.keepModule(c.Module)
 		if err != nil {

@@ -305,7 +305,7 @@ func TestWhatIsSaidOfALevelIsWhatHolds(t *testing.T) { // X6, X7
 	if x.Isolated() != slices.Contains(x.Enforces(Subprocess, false), "no network") || slices.Contains(x.Enforces(Subprocess, true), "no network") {
 		t.Errorf("isolated %v enforces %q", x.Isolated(), x.Enforces(Subprocess, false))
 	}
-	if x.Isolated() != (len(x.Lacks()) == 0 || x.found.Filter) {
-		t.Errorf("isolated %v lacks %q", x.Isolated(), x.Lacks())
+	if x.Isolated() != (len(x.Lacks(Subprocess)) == 0 || x.found.Filter) {
+		t.Errorf("isolated %v lacks %q", x.Isolated(), x.Lacks(Subprocess))
 	}
 }

@@ -17,6 +17,21 @@ import (
 
 var errTimedOut, errOverflow = errors.New("wall clock"), errors.New("stdout limit")
 
+// launched is a run that is about to begin.
+type launched struct {
+	cmd    *exec.Cmd
+	kill   func() error         // ends it and all that it started; again is harmless
+	freeze func() (thaw func()) // stops every process of it
+}
+
+func (x *Exec) launch(ctx context.Context, c Command, w *workspace, path string, isolate bool) (launched, error) {
+	if c.Level() == Container {
+		return x.container(ctx, c, w)
+	}
+	cmd, err := command(ctx, c, w, path, isolate)
+	return launched{cmd, func() error { return kill(cmd.Process) }, func() func() { return freeze(cmd.Process, w.mark) }}, err
+}
+
 // start runs the program and everything it starts, and fills res.
 func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, isolate bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -24,10 +39,11 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	clock := &wallClock{limit: c.WallClock, overrun: c.Overrun, end: func(err error) { cancel(err) }, resumed: make(chan struct{}, 1)}
 	stdout := &head{limit: c.StdoutLimit, full: func() { cancel(errOverflow) }}
 	stderr := &tail{limit: int(c.StderrLimit)}
-	cmd, err := command(ctx, c, res.workspace, path, isolate)
+	l, err := x.launch(ctx, c, res.workspace, path, isolate)
 	if err != nil {
 		return err
 	}
+	cmd := l.cmd
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Stdin), stdout, stderr
 	entrance, err := openEntrance(cmd, c.Ports)
 	if err != nil {
@@ -37,7 +53,7 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	killed := false
 	cmd.Cancel = func() error {
 		killed = true
-		return kill(cmd.Process)
+		return l.kill()
 	}
 	runtime.LockOSThread() // the parent that Pdeathsig watches is this thread
 	defer runtime.UnlockOSThread()
@@ -49,13 +65,13 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	}
 	disk := &quota{ws: res.workspace, limit: c.Disk, names: maxNames, end: func(err error) { cancel(err) },
 		extra: func(first func(fs.FileInfo) bool) int64 { return nameless(cmd.Process.Pid, res.workspace.mark, first) }}
-	clock.freeze = func() func() { return freeze(cmd.Process, res.workspace.mark) }
+	clock.freeze = l.freeze
 	var watch sync.WaitGroup
 	watch.Go(func() { clock.watch(ctx) })
 	watch.Go(func() { disk.watch(ctx) })
 	watch.Go(func() { entrance.serve(ctx, &Box{clock}) })
 	err = cmd.Wait()
-	kill(cmd.Process)
+	l.kill()
 	if !isolate { // else the kernel has ended them all with the first
 		sweep(res.workspace.mark)
 	}

@@ -124,7 +124,7 @@ func (a *audit) limits() {
 		say("L5", "whoever receives may copy; acceptance is a statement, not an exchange")
 	}
 	if a.rep.Facts.Isolation != nil || a.rep.Facts.Used != nil {
-		say("L6", "attestation and wall clock of the other side are that gateway's word")
+		say("L6", "attestation and wall clock of the other side are that gateway's word"+map[bool]string{true: "; what its agent's connections carried, and for which name, nobody saw"}[len(a.m.SandboxPolicy.AllowedHosts) > 0])
 	}
 	say("L7", "a key is not a person")
 	say("L8", "two owners who agree can write any history about themselves")

@@ -8,6 +8,7 @@ import (
 	"sealbridge/manifest/task"
 	"sealbridge/policy"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 )
 
 func (a *audit) facts() {
@@ -88,6 +89,10 @@ func (a *audit) fact(f *Facts, ev *event) {
 		m.Text, m.Theirs = "", manifest.Display(b.Reason+" "+b.Text, 200)
 	case manifest.Progressed:
 		m.Theirs = manifest.Display(b.Checkpoint, 200)
+		if o := b.Opens; o != nil {
+			f.Opened = append(f.Opened, Opened{o.Host, ev.e.At, a.agreed(o.Decision)})
+			m.Text = "opens " + o.Host
+		}
 	case manifest.Asked:
 		if b.Amendment != nil {
 			m.Text = amendmentText(*b.Amendment)
@@ -97,6 +102,9 @@ func (a *audit) fact(f *Facts, ev *event) {
 	case manifest.Delivered:
 		f.Deliveries = append(f.Deliveries, Delivery{b.Delivery.Revision, task.DigestOf(b.Delivery), signing.DigestOf(b.Delivery.Output.Bytes()), b.Delivery.Artifacts})
 		m.Text = fmt.Sprintf("revision %d, %d files", b.Delivery.Revision, len(b.Delivery.Artifacts))
+		if at := b.Delivery.Attestation; at != nil {
+			f.Reached = at.Reached
+		}
 	case manifest.Rejected:
 		f.Checks, f.Verdict = b.Report.Checks, b.Report.Verdict
 		m.Text, m.Theirs = map[bool]string{true: "again", false: "final"}[b.Again], manifest.Display(b.Text, 200)
@@ -177,9 +185,25 @@ func (a *audit) evidenceLists() {
 	if u := a.rep.Facts.Used; u != nil {
 		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "usage: " + u.Source.InputTokens + " by the worker's gateway, seen by nobody else", By: a.name(manifest.Worker), Rule: "B6"})
 	}
+	for _, r := range a.rep.Facts.Reached {
+		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "reached " + reachedText(r), By: a.name(manifest.Worker), Rule: "X1"})
+	}
 	if i := a.rep.Facts.Isolation; i != nil {
 		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "the box: " + i.Level + ", " + i.Enforced, By: a.name(manifest.Worker), Rule: "X6"})
 	}
+}
+
+// agreed says whether a decision inside an event is one that holds.
+func (a *audit) agreed(d *jcs.Value) bool {
+	if d == nil {
+		return false
+	}
+	_, ok := a.consents[signing.DigestOf(d.Bytes())]
+	return ok
+}
+
+func reachedText(r manifest.Reached) string {
+	return fmt.Sprintf("%s port %d: %s, %s bytes sent, %s received", r.Host, r.Port, plural(int(r.Connections), "connection"), count(r.Sent), count(r.Received))
 }
 
 func side(r manifest.Role) int {

@@ -114,7 +114,7 @@ func (s *story) tick() time.Time { s.at = s.at.Add(time.Second); return s.at }
 // rules ask Ann and Ben about each other.
 func rules(other person) policy.Policy {
 	p := policy.Policy{Version: policy.Version1, People: map[string]policy.Person{"me": {Owner: true}}}
-	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Budget, &p.Ask.Delivery} {
+	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Effect, &p.Ask.Budget, &p.Ask.Delivery} {
 		*a = policy.Ask{Who: []string{"me"}}
 	}
 	p.Incoming = []policy.Incoming{{Name: "in", From: policy.Names{other.name}, Then: policy.ThenAsk}}

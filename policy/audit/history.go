@@ -138,7 +138,7 @@ func (a *audit) decisions() {
 	for _, d := range a.sorted {
 		if e, ok := eventIn(d); ok {
 			if v := manifest.DecisionIn(e.Body.Fact); v != nil {
-				a.decisionInside(d, *v, manifest.StandingIn(e.Body.Fact))
+				a.decisionInside(d, decisionPath(e.Body.Fact), *v, manifest.StandingIn(e.Body.Fact))
 			}
 		}
 		if g, ok := d.signed.Document().(*manifest.GateDecision); ok && !d.by.IsZero() {
@@ -147,8 +147,15 @@ func (a *audit) decisions() {
 	}
 }
 
-func (a *audit) decisionInside(d *document, v jcs.Value, use *manifest.StandingUse) {
-	const path = "/body/decision"
+// decisionPath is where an event carries its decision.
+func decisionPath(f manifest.Fact) string {
+	if f.Kind() == manifest.KindProgressed {
+		return "/body/opens/decision"
+	}
+	return "/body/decision"
+}
+
+func (a *audit) decisionInside(d *document, path string, v jcs.Value, use *manifest.StandingUse) {
 	s, err := manifest.OpenValue(v, a.keys)
 	if err != nil {
 		a.wrong(d, path, err)
@@ -208,7 +215,7 @@ func (a *audit) approved(ev *event, c consent) {
 		return
 	}
 	if c.decision.DecidedAt.Time().After(ev.e.At.Time().Add(policy.MaxAhead)) {
-		a.find(Wrong, spec.Malformed, ev.doc, "/body/decision/decidedAt", "T1", "decided after what it allows")
+		a.find(Wrong, spec.Malformed, ev.doc, decisionPath(ev.e.Body.Fact)+"/decidedAt", "T1", "decided after what it allows")
 	}
 	ask := a.asks[c.AskDigest]
 	ap := Approval{Gate: c.Gate, By: ev.role, Presence: c.decision.Presence, Proven: approval.Proven(c.by.Signed),
@@ -216,7 +223,7 @@ func (a *audit) approved(ev *event, c consent) {
 	if cert, ok := c.by.Approver(); ok {
 		ap.Person = cert.Person
 		if !ev.e.At.Before(cert.ExpiresAt) {
-			a.find(Wrong, spec.CertificateExpired, ev.doc, "/body/decision/certificateDigest", "G5", "the approver's certificate had run out when this was said")
+			a.find(Wrong, spec.CertificateExpired, ev.doc, decisionPath(ev.e.Body.Fact)+"/certificateDigest", "G5", "the approver's certificate had run out when this was said")
 		}
 	}
 	if use := manifest.StandingIn(ev.e.Body.Fact); use != nil {

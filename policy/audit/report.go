@@ -118,7 +118,9 @@ type Facts struct {
 	CostBearer string                 `json:"costBearer,omitempty"`
 	Isolation  *manifest.Isolation    `json:"isolation"`
 	Model      string                 `json:"model,omitempty"`
-	Tools      []ToolUse              `json:"tools"` // grants that were used
+	Tools      []ToolUse              `json:"tools"`             // grants that were used
+	Opened     []Opened               `json:"opened,omitempty"`  // hosts that the worker's side opened to its agent (X1)
+	Reached    []manifest.Reached     `json:"reached,omitempty"` // hosts, as the last delivery attests
 	Endings    []Ending               `json:"endings"`
 	Events     [2]int64               `json:"events"` // that count, requester's and worker's
 	Custody    []Custody              `json:"custody"`
@@ -160,6 +162,13 @@ type Delivery struct {
 	Digest    signing.Digest         `json:"digest"`
 	Output    signing.Digest         `json:"output"` // of the structured result's canonical bytes: a file with it is the result
 	Artifacts []manifest.ArtifactRef `json:"artifacts"`
+}
+
+// Opened is a host, and whether its owner's decision stands beside it.
+type Opened struct {
+	Host     string       `json:"host"`
+	At       signing.Time `json:"at"`
+	Approved bool         `json:"approved"`
 }
 
 // ToolUse is a grant and the calls under the tokens that were made of it.

@@ -152,6 +152,16 @@ func (p *Page) work(r Report) {
 		}
 		p.Row("Checked", strings.Join(parts, " · ")+" · verdict "+f.Verdict)
 	}
+	for i, o := range f.Opened {
+		how := "by " + r.nameOf(manifest.Worker) + "'s owner, for this task"
+		if !o.Approved {
+			how = "without a decision"
+		}
+		p.Row(first(i, "Opened"), fmt.Sprintf("%s  %s  %s", o.Host, how, clock(o.At)))
+	}
+	for i, h := range f.Reached {
+		p.Row(first(i, "Reached"), reachedText(h)+"  claimed")
+	}
 	if f.Used != nil {
 		u, l := f.Used.Meters, f.Limits
 		p.Row("Spent", fmt.Sprintf("in %s of %s · out %s of %s · calls %s of %s · %s of %s", count(u.InputTokens), count(l.InputTokens),

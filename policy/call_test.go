@@ -1,12 +1,14 @@
 package policy
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -258,4 +260,72 @@ func TestATemplateGivesOnlyResources(t *testing.T) { // B008
 			t.Errorf("%q is read as %v", bad, tpl)
 		}
 	}
+}
+
+// Whatever a template makes of an argument lies below what it says itself.
+func FuzzTemplate(f *testing.F) {
+	f.Add("mcp://docs/{path}", `{"path":"a/b.txt"}`)
+	f.Add("mcp://docs{/path}/x", `{"path":["/a","/b"]}`)
+	f.Add("mcp://docs/{a}/{b}", `{"a":1,"b":"../x"}`)
+	f.Fuzz(func(t *testing.T, text, args string) {
+		tpl, err := ParseTemplate(text)
+		if err != nil {
+			return
+		}
+		if tpl.String() != text {
+			t.Fatal("another spelling")
+		}
+		v, err := jcs.Parse([]byte(args))
+		if err != nil || v.Kind() != '{' {
+			return
+		}
+		rs, err := ToolRow{Templates: []Template{tpl}}.Resources("t", v)
+		if err != nil {
+			return
+		}
+		fixed, _, _ := strings.Cut(text, "{")
+		for _, r := range rs {
+			again, err := manifest.ParseResource(r.String())
+			if err != nil || again != r || r.Open() || !strings.HasPrefix(r.String(), fixed) || len(rs) > MaxResources {
+				t.Fatalf("%s with %s reaches %s", text, args, r)
+			}
+			for i, segment := range strings.Split(r.String(), "/") {
+				if segment == "." || segment == ".." || segment == "" && i != 1 {
+					t.Fatalf("%s with %s reaches %s", text, args, r)
+				}
+			}
+		}
+	})
+}
+
+// Whatever Open takes is a chain that holds, link by link, and is the bytes that came.
+func FuzzOpenChain(f *testing.F) {
+	for n := 1; n <= 3; n++ {
+		var text []byte
+		for i, s := range signChain(f, n, chainRoot(5), nil) {
+			if i > 0 {
+				text = append(text, '\n')
+			}
+			text = append(text, s.Wire().Bytes()...)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		wires := bytes.Split(text, []byte("\n"))
+		c, err := NewChains().Open(nil, wires...)
+		if err != nil {
+			if c.Len() != 0 {
+				t.Fatal("a chain and an error")
+			}
+			return
+		}
+		for n := 1; n <= c.Len(); n++ {
+			if c.Link(n).Wire().String() != string(wires[n-1]) {
+				t.Fatal("another spelling")
+			}
+			if k := c.Token(n); n > 1 && (k == nil || narrower(c.Token(n-1), k) != "") {
+				t.Fatal("a link that is wider")
+			}
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"sealbridge/gateway/artifact"
@@ -72,13 +73,19 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 		}
 		j.Inputs = append(j.Inputs, in.Name)
 	}
-	c.Stdin, err = json.Marshal(j)
+	task, err := json.Marshal(j)
+	if err != nil {
+		return c, err
+	}
+	var last []string
+	c.Stdin, last, err = a.Speaks.Task(task)
+	c.Argv = slices.Concat(c.Argv, last)
 	return c, err
 }
 
 // endRun records what came of a run and delivers it, or says why not.
 func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Result, ran error) error {
-	out, refs, why := g.collectResult(ctx, res, ran)
+	out, refs, why := g.collectResult(ctx, a.Speaks, res, ran)
 	return g.turn(ctx, func(t *turn) error {
 		row, err := t.row(key)
 		if err != nil {
@@ -146,7 +153,7 @@ func checkOutput(doc, output jcs.Value) string {
 }
 
 // collectResult reads stdout strictly and keeps the output files.
-func (g *Gateway) collectResult(ctx context.Context, res runner.Result, ran error) (out result, refs []manifest.ArtifactRef, why string) {
+func (g *Gateway) collectResult(ctx context.Context, as Speaks, res runner.Result, ran error) (out result, refs []manifest.ArtifactRef, why string) {
 	refs = []manifest.ArtifactRef{}
 	switch {
 	case ran != nil:
@@ -162,7 +169,11 @@ func (g *Gateway) collectResult(ctx context.Context, res runner.Result, ran erro
 	case res.Exit != 0:
 		return out, refs, "the agent ended with exit code " + itoa(res.Exit)
 	}
-	v, err := jcs.Canonicalize(res.Stdout)
+	stdout, err := as.Result(res.Stdout)
+	if err != nil {
+		return out, refs, "the agent's result: " + err.Error()
+	}
+	v, err := jcs.Canonicalize(stdout)
 	if err == nil {
 		err = jcs.Decode(v, &out)
 	}

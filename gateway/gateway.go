@@ -71,6 +71,7 @@ type Agent struct {
 	Model    string   // own, door or none; "" is none
 
 	Providers []string          // of the owner's, with door; none named: all
+	Speaks    Speaks            // how its program is given a task and gives its result back
 	Env       map[string]string // what its program finds in its environment, beside what the box gives
 }
 

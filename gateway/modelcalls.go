@@ -161,9 +161,8 @@ func (t *turn) calling(run ModelRun) (taskRow, error) {
 // agent may use and that accepted names (X4a, X4h).
 func (t *turn) providerFor(row taskRow, in ModelCall) (ModelLease, error) {
 	named := row.accepted().Providers
-	for _, name := range t.rules.providersOf(t.rules.Agents[row.Agent]) {
-		p := t.rules.Providers[name]
-		if p.Kind == in.Kind && p.serves(in.Model) && slices.Contains(named, label(name, p)) {
+	for _, name := range t.rules.Serving(t.rules.Agents[row.Agent], in.Kind, in.Model) {
+		if p := t.rules.Providers[name]; slices.Contains(named, label(name, p)) {
 			return ModelLease{ID: "free", Run: in.Run, Provider: name, Host: p.Host}, nil
 		}
 	}

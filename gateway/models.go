@@ -62,7 +62,17 @@ func (r Rules) providersOf(a Agent) (names []string) {
 	return names
 }
 
-// labelsOf are the same as accepted states them (X4h).
+// Serving are those of a kind that an agent may use and that have a model, by name (X4a).
+func (r Rules) Serving(a Agent, kind, model string) (names []string) {
+	for _, name := range r.providersOf(a) {
+		if p := r.Providers[name]; p.Kind == kind && p.serves(model) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// labelsOf are all that an agent may use, as accepted states them (X4h).
 func (r Rules) labelsOf(a Agent) []string {
 	out := []string{}
 	for _, name := range r.providersOf(a) {

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -19,8 +15,6 @@ import (
 	"sealbridge/gateway/local"
 	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
-	"sealbridge/relay"
-	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -34,15 +28,16 @@ func agentCommand(a *app) *cobra.Command {
 
 func agentAdd(a *app) *cobra.Command {
 	var readOnly, providers, hosts []string
-	var model, wasm, image string
+	var model, wasm, image, known, key string
 	var asks asking
 	c := &cobra.Command{
 		Use: "add NAME [--wasm FILE | --image REF] -- COMMAND…", Short: "add an agent program that works for others, or with --client one that asks for you", Args: cobra.MinimumNArgs(1),
 		Long: "With a command: a program that works for others, the task as JSON on stdin, the result as JSON on stdout.\n" +
+			"With --preset: a program that is known, found in your PATH and started so that it asks nobody.\n" +
 			"With --wasm: the same as a WASI module, held by its own runtime on every system (level wasm); what stands behind -- are its arguments.\n" +
 			"With --image: the same in a container of podman or docker (level oci_container), from an image that is here already, by its digest.\n" +
 			"With --client: the agent program that you talk to. It gets a token of its own, asks contacts for work by MCP and decides nothing.",
-		Example: "  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add totals --wasm totals.wasm\n  sealbridge agent add claude --client claude-code --write",
+		Example: "  sealbridge agent add coder --preset claude-code\n  sealbridge agent add coder --read-only /home/ben/agent -- /bin/sh /home/ben/agent/run.sh\n  sealbridge agent add totals --wasm totals.wasm\n  sealbridge agent add claude --client claude-code --write",
 		RunE: func(c *cobra.Command, args []string) error {
 			h, err := home.Read(a.home)
 			if err != nil {
@@ -61,8 +56,14 @@ func agentAdd(a *app) *cobra.Command {
 				}
 				return a.addAsking(h, name, asks)
 			}
+			if known != "" {
+				if c.Flags().Changed("model") || wasm+image != "" || len(readOnly)+len(providers)+len(hosts) > 0 {
+					return hint(usage("--preset says the rest itself"), "`agent show %s` prints what it made, and config.yaml is yours to change", name)
+				}
+				return a.addPreset(c.Context(), h, name, known, args[1:], key)
+			}
 			if len(args) < 2 && wasm == "" && image == "" {
-				return usage("a command behind --, --wasm FILE, --image REF, or --client " + clientNames)
+				return usage("a command behind --, --preset " + presetNames + ", --wasm FILE, --image REF, or --client " + clientNames)
 			}
 			if wasm, err = fileThere(wasm); err != nil {
 				return err
@@ -78,17 +79,11 @@ func agentAdd(a *app) *cobra.Command {
 				}
 			}
 			ag := home.Agent{Kind: home.KindExec, Command: args[1:], Wasm: wasm, Image: image, ReadOnly: readOnly, Model: model, Providers: providers, Hosts: hosts}
-			if err := home.SetAgent(a.home, name, &ag); err != nil {
-				return err
-			}
-			a.inForce(c.Context(), h, name)
-			if a.json {
-				return a.emit(map[string]any{"name": name, "agent": ag})
-			}
-			a.print("%s added. Try it in its box first:\n  sealbridge agent test %s\n", name, name)
-			return nil
+			return a.setAgent(c.Context(), h, name, ag)
 		},
 	}
+	c.Flags().StringVar(&known, "preset", "", "a known agent program: "+presetNames+"; what stands behind -- is added to its arguments")
+	c.Flags().StringVar(&key, "key-file", "", "of a preset with a login of its own (cursor): a file with its key, mode 0600")
 	c.Flags().StringArrayVar(&readOnly, "read-only", nil, "a folder that the program needs to run; it sees no other of yours")
 	c.Flags().StringVar(&wasm, "wasm", "", "a WASI module that is the agent, instead of a program")
 	c.Flags().StringVar(&image, "image", "", "a container image that is the agent, NAME@sha256:…; it is never fetched")
@@ -97,6 +92,31 @@ func agentAdd(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&providers, "provider", nil, "a name of `models` that it may use with --model door; without it all")
 	asks.flags(c)
 	return c
+}
+
+// addPreset adds a known program.
+func (a *app) addPreset(ctx context.Context, h *home.Home, name, known string, rest []string, key string) error {
+	p, ok := presets[known]
+	if !ok {
+		return usage("--preset " + presetNames)
+	}
+	ag, err := p.agent(h, known, rest, key)
+	if err != nil {
+		return err
+	}
+	return a.setAgent(ctx, h, name, ag)
+}
+
+func (a *app) setAgent(ctx context.Context, h *home.Home, name string, ag home.Agent) error {
+	if err := home.SetAgent(a.home, name, &ag); err != nil {
+		return err
+	}
+	a.inForce(ctx, h, name)
+	if a.json {
+		return a.emit(map[string]any{"name": name, "agent": ag})
+	}
+	a.print("%s added. Try it in its box first:\n  sealbridge agent test %s\n", name, name)
+	return nil
 }
 
 // inForce waits until a running gateway has read the files again, so that the next command finds the agent.
@@ -115,89 +135,6 @@ func (a *app) inForce(ctx context.Context, h *home.Home, name string) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// trial is the harmless task of `agent test`.
-var trial = map[string]any{
-	"task":     map[string]string{"id": "task_trial0001", "from": "you", "origin": "a trial of your own", "title": "Trial", "goal": "Answer with any result."},
-	"criteria": []map[string]any{{"id": "ac_1", "description": "There is a result.", "required": true}}, "inputs": []string{"hello.txt"},
-	"outputSchema": map[string]any{}, "limits": map[string]int{"inputTokens": 0, "outputTokens": 0, "toolInvocations": 0, "wallClockSeconds": 60},
-}
-
-// trialHosts lets a trial reach what the agent's own model needs, where the box
-// can be held to it; the owner typed the command, so nobody is asked.
-func trialHosts(x *runner.Exec, ag home.Agent) *runner.Hosts {
-	if len(ag.Hosts) == 0 || !x.Ports() {
-		return nil
-	}
-	return &runner.Hosts{Allowed: ag.Hosts, Public: relay.Public,
-		Way:  func(context.Context, string) (runner.Way, error) { return runner.Way{}, nil },
-		Open: func(context.Context, *runner.Box, string) error { return nil }}
-}
-
-func agentTest(a *app) *cobra.Command {
-	return &cobra.Command{Use: "test NAME", Short: "run an agent program on a harmless task, in its real box", Example: "  sealbridge agent test coder", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		h, err := home.Read(a.home)
-		if err != nil {
-			return err
-		}
-		ag, ok := h.Config.Agents[args[0]]
-		if !ok {
-			return spec.Refuse(spec.NotFound, "", "no agent is called "+manifest.Display(args[0], 40))
-		}
-		if ag.Kind != home.KindExec {
-			return spec.Refuse(spec.NotPermitted, "", "an agent of kind mcp asks for you and runs nothing here: its client tries it")
-		}
-		dir, err := os.MkdirTemp("", "sealbridge-trial-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		input := filepath.Join(dir, "hello.txt")
-		if err := os.WriteFile(input, []byte("hello\n"), 0o600); err != nil {
-			return err
-		}
-		x, err := runner.New(c.Context(), runner.Config{Dir: filepath.Join(dir, "work")})
-		if err != nil {
-			return err
-		}
-		a.findEngine(c.Context(), x, ag)
-		stdin, err := json.Marshal(trial)
-		if err != nil {
-			return err
-		}
-		done := a.working("running " + args[0])
-		run := commandOf(ag)
-		run.Stdin, run.Inputs, run.WallClock, run.Hosts = stdin, map[string]string{"hello.txt": input}, time.Minute, trialHosts(x, ag)
-		res, err := x.Run(c.Context(), run)
-		done()
-		defer res.Close()
-		if err != nil {
-			return err
-		}
-		if !res.OK() {
-			a.note("exit %d   %s", res.Exit, manifest.Display(string(bytes.TrimSpace(res.StderrTail)), 500))
-			return ended(exitNo)
-		}
-		v, err := jcs.Canonicalize(res.Stdout)
-		if err != nil {
-			return fmt.Errorf("its stdout: %w", err)
-		}
-		if _, there := v.Member("output"); !there {
-			return spec.Refuse(spec.VerificationFailed, "/output", `stdout has to be {"output": …}`)
-		}
-		if a.json {
-			return a.emit(map[string]any{"result": v, "isolation": res.Isolation, "enforces": res.Enforced, "image": res.Image, "milliseconds": res.Wall.Milliseconds()})
-		}
-		a.print("works: %s in %s; boxed as %s (%s)\n", v, res.Wall.Round(time.Millisecond), res.Isolation.Level, res.Isolation.Enforced)
-		if res.Image != nil {
-			a.print("  it is %s\n", res.Image)
-		}
-		for _, e := range res.Enforced {
-			a.print("  %s\n", e)
-		}
-		return nil
-	}}
 }
 
 func agentList(a *app) *cobra.Command {

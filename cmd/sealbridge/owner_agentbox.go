@@ -78,7 +78,9 @@ func agentShow(a *app) *cobra.Command {
 		if a.json {
 			return a.emit(map[string]any{"name": args[0], "agent": ag, "isolation": i, "enforces": holds, "lacks": x.Lacks(level)})
 		}
-		a.print("%s   works for others: %s\nbox   %s (%s)\n", args[0], whatRuns(ag), i.Level, i.Enforced)
+		a.print("%s   works for others: %s\n", args[0], whatRuns(ag))
+		a.showSpeech(h, ag)
+		a.print("box   %s (%s)\n", i.Level, i.Enforced)
 		for _, e := range holds {
 			a.print("  %s\n", e)
 		}

@@ -190,10 +190,7 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 	if err != nil {
 		return gateway.Rules{}, err
 	}
-	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}, Providers: map[string]gateway.Provider{}}
-	for name, m := range h.Config.Models {
-		r.Providers[name] = gateway.Provider{Kind: m.Kind, Host: m.Host(), Models: m.Models}
-	}
+	r := gateway.Rules{Policy: p, Agents: map[string]gateway.Agent{}, Providers: providersOf(h)}
 	for name, ag := range h.Config.Agents {
 		if ag.Kind == home.KindMCP { // it comes by the agents' door, with a token
 			if ag.Tools == "worker" || ag.Tools == "all" {
@@ -201,19 +198,42 @@ func rulesOf(h *home.Home) (gateway.Rules, error) {
 			}
 			continue
 		}
-		if ag.Image != "" {
-			if err := runner.CheckImage(ag.Image); err != nil {
-				return r, spec.At("/agents/"+name, err)
-			}
+		if r.Agents[name], err = agentOf(h.Dir, ag); err != nil {
+			return r, spec.At("/agents/"+name, err)
 		}
-		for v := range ag.Env {
-			if err := runner.CheckEnv(v); err != nil {
-				return r, spec.At("/agents/"+name, err)
-			}
-		}
-		r.Agents[name] = gateway.Agent{Command: ag.Command, Module: ag.Wasm, Image: ag.Image, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers, Env: ag.Env}
 	}
 	return r, nil
+}
+
+// providersOf are the owner's providers of models, without their keys.
+func providersOf(h *home.Home) map[string]gateway.Provider {
+	out := map[string]gateway.Provider{}
+	for name, m := range h.Config.Models {
+		out[name] = gateway.Provider{Kind: m.Kind, Host: m.Host(), Models: m.Models}
+	}
+	return out
+}
+
+// agentOf is a program of config.yaml as the gateway runs it, with its own login where it has one.
+func agentOf(dir string, ag home.Agent) (out gateway.Agent, err error) {
+	out = gateway.Agent{Command: ag.Command, Module: ag.Wasm, Image: ag.Image, ReadOnly: ag.ReadOnly, Model: ag.Model, Hosts: ag.Hosts, Providers: ag.Providers}
+	if out.Speaks, err = gateway.ParseSpeaks(ag.Speaks); err != nil {
+		return out, err
+	}
+	if out.Env, err = ag.Environment(dir); err != nil {
+		return out, err
+	}
+	if ag.Image != "" {
+		if err := runner.CheckImage(ag.Image); err != nil {
+			return out, err
+		}
+	}
+	for v := range out.Env {
+		if err := runner.CheckEnv(v); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 // watchRules reads policy and agents again when their files change. A file that

@@ -127,7 +127,7 @@ func (a Agent) check(path string, models map[string]Model) error {
 	switch {
 	case a.Model != "" && a.Model != "own" && a.Model != "none" && a.Model != "door":
 		return spec.Refuse(spec.Malformed, path+"/model", "own, door or none")
-	case a.Kind == KindMCP && a.Model == "none", a.Kind == KindMCP && len(a.Env) > 0:
+	case a.Kind == KindMCP && a.Model == "none", a.Kind == KindMCP && len(a.Env)+len(a.Secrets)+len(a.Speaks) > 0:
 		return spec.Refuse(spec.Malformed, path, "an agent of kind mcp runs in its owner's session: its model is own, or door")
 	case a.Model != "door" && len(a.Providers) > 0:
 		return spec.Refuse(spec.Malformed, path+"/providers", "only with model: door")

@@ -92,6 +92,9 @@ type Agent struct {
 	Hosts     []string          `yaml:"hosts,omitempty"`     // of exec, with model: own: what its model needs to be reached (X3)
 	Providers []string          `yaml:"providers,omitempty"` // of models, with model: door; all where absent
 	Env       map[string]string `yaml:"env,omitempty"`       // of exec: what its program finds in its environment
+	Secrets   map[string]string `yaml:"secrets,omitempty"`   // the same, of its own login: files that nobody else may read
+	Speaks    string            `yaml:"speaks,omitempty"`    // of exec: claude-code or cursor; JSON both ways where absent
+	Preset    string            `yaml:"preset,omitempty"`    // what it was made from, for people
 }
 
 // Notify is one way in which a person is told that something waits: a command or an address.
@@ -357,6 +360,26 @@ func SetAgent(dir, name string, a *Agent) error {
 		return rewrite(dir, "agents", nil)
 	}
 	return rewrite(dir, "agents", c.Agents)
+}
+
+// SetModel does the same for one provider of models.
+func SetModel(dir, name string, m *Model) error {
+	c, err := readConfig(filepath.Join(dir, configName))
+	if err != nil {
+		return err
+	}
+	if c.Models == nil {
+		c.Models = map[string]Model{}
+	}
+	if m == nil {
+		delete(c.Models, name)
+	} else {
+		c.Models[name] = *m
+	}
+	if len(c.Models) == 0 {
+		return rewrite(dir, "models", nil)
+	}
+	return rewrite(dir, "models", c.Models)
 }
 
 // SetRelay writes the home relay into config.yaml, as the certificate names it.

@@ -2,6 +2,7 @@ package home
 
 import (
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -56,15 +57,30 @@ func (m Model) Key(dir string) (string, error) {
 	case m.KeyFile == "":
 		return "", nil
 	}
-	path := m.KeyFile
+	return secretFile(dir, m.KeyFile)
+}
+
+// Environment is what the agent's program finds in its environment, with its own login.
+func (a Agent) Environment(dir string) (map[string]string, error) {
+	out := maps.Clone(a.Env)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for name, file := range a.Secrets {
+		v, err := secretFile(dir, file)
+		if err != nil {
+			return nil, spec.At("/secrets/"+name, err)
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// secretFile reads one line of a file that only its owner may read; a relative path counts from the home.
+func secretFile(dir, path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	return secretFile(path)
-}
-
-// secretFile reads one line of a file that only its owner may read.
-func secretFile(path string) (string, error) {
 	i, err := os.Stat(path)
 	if err != nil {
 		return "", &spec.Error{Reason: spec.NotFound, Path: path, Err: err}

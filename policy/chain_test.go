@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"sync"
@@ -407,5 +409,48 @@ func TestACallIsWithinEveryLink(t *testing.T) {
 	})
 	if allowed == 0 {
 		t.Error("nothing was allowed")
+	}
+}
+
+// A signature has one spelling and one value: S and S + L are not both good (S5).
+func TestAMalleatedSignatureBreaksTheChain(t *testing.T) {
+	order, _ := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
+	links := signChain(t, 2, chainRoot(3), nil)
+	wire := links[1].Wire()
+	block, _ := wire.Member("signature")
+	text, _ := block.Member("signature")
+	spelled, _ := text.Text()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(spelled, "ed25519:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, change := range []func([]byte){
+		func(s []byte) { // S + L
+			le := slices.Clone(s[32:])
+			slices.Reverse(le)
+			sum := new(big.Int).Add(new(big.Int).SetBytes(le), order).FillBytes(make([]byte, 33))[1:]
+			slices.Reverse(sum)
+			copy(s[32:], sum)
+		},
+		func(s []byte) { s[31] ^= 0x80 },                            // the other R
+		func(s []byte) { copy(s[:32], make([]byte, 32)); s[0] = 1 }, // R the neutral point
+		func(s []byte) { copy(s, make([]byte, 64)) },                // nothing
+		func(s []byte) {
+			for i := range s[:31] {
+				s[i] = 0xff
+			}
+		}, // R not canonical
+	} {
+		sig := slices.Clone(raw)
+		change(sig)
+		other := wire.With("signature", block.With("signature", full(signing.SignatureFrom([64]byte(sig)).String())))
+		if c, err := NewChains().Open(nil, links[0].Wire().Bytes(), other.Bytes()); spec.ReasonOf(err) != spec.BadSignature || c.Len() != 0 {
+			t.Errorf("%x: %v", sig[:4], err)
+		}
+		tried++
+	}
+	if tried != 5 {
+		t.Error("rows are lost")
 	}
 }

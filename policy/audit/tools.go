@@ -443,17 +443,21 @@ func newest[T any](times []time.Time, of []T, at time.Time) T {
 	return of[max(0, i-1)]
 }
 
-func (p *past) task(at time.Time) task.Task       { return newest(p.times, p.tasks, at) }
-func (p *past) trust(at time.Time) manifest.Trust { return newest(p.taken, p.trusts, at) }
+func (p *past) task(at time.Time) task.Task { return newest(p.times, p.tasks, at) }
+
+// trust is what was taken back before the second of an instant.
+func (p *past) trust(at time.Time) manifest.Trust {
+	return newest(p.taken, p.trusts, at.Truncate(time.Second).Add(-1))
+}
 
 // during are the states of the task at an instant, newest first: what was said
 // in the same second came before a call or after it, and no time tells which.
 func (p *past) during(at time.Time) []task.Task {
 	out := []task.Task{p.task(at)}
-	for i := len(p.times) - 1; i > 0; i-- {
-		if p.times[i].Truncate(time.Second).Equal(at.Truncate(time.Second)) {
-			out = append(out, p.tasks[i-1])
-		}
+	second := at.Truncate(time.Second)
+	last := sort.Search(len(p.times), func(i int) bool { return !p.times[i].Before(second.Add(time.Second)) })
+	for i := last - 1; i > 0 && !p.times[i].Before(second); i-- {
+		out = append(out, p.tasks[i-1])
 	}
 	return out
 }

@@ -162,6 +162,8 @@ func (g *Gateway) collectResult(ctx context.Context, as Speaks, res runner.Resul
 		return out, refs, "working time ran out"
 	case res.Cancelled:
 		return out, refs, "stopped"
+	case res.OutOfMemory:
+		return out, refs, "the agent took too much memory"
 	case res.Overfilled:
 		return out, refs, "the agent filled its workspace"
 	case res.Overflowed:

@@ -124,8 +124,8 @@ func carriers(mark string, first int) (pids []int) {
 
 // nameless is what processes of a run hold in files that have no name any more,
 // or never had one: they lie on the disk, or in memory, all the same.
-func nameless(first int, mark string, fresh func(fs.FileInfo) bool) (bytes int64) {
-	for _, pid := range append(carriers(mark, first), first) {
+func nameless(pids []int, fresh func(fs.FileInfo) bool) (bytes int64) {
+	for _, pid := range pids {
 		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {

@@ -19,8 +19,11 @@ func sweep(string) {}
 // freeze is never called here: nothing reaches every process of a run.
 func freeze(*os.Process, string) func() { return func() {} }
 
-// nameless finds nothing here: no list of what processes hold is read.
-func nameless(int, string, func(fs.FileInfo) bool) int64 { return 0 }
+// Nothing is read here of what processes hold.
+func carriers(string, int) []int                   { return nil }
+func nameless([]int, func(fs.FileInfo) bool) int64 { return 0 }
+func resident([]int, int64) int64                  { return 0 }
+func totalMemory() int64                           { return DefaultTotal }
 
 func command(ctx context.Context, c Command, w *workspace, path string, _ bool) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, path, c.Argv[1:]...)

@@ -38,8 +38,24 @@ func release() int {
 	return a*1000 + b
 }
 
+// shared is memory that processes of the run share by name: semaphores of
+// Python lie there. It is small, and gone with the run.
+func (s *stage) shared() error {
+	at := s.Root + "/dev/shm"
+	if err := os.Mkdir(at, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=64m,nr_inodes=4k"); err != nil {
+		return fmt.Errorf("mounting /dev/shm: %w", err)
+	}
+	return nil
+}
+
 // masked is what of /proc tells about the host or does something to it.
 var masked = []string{"kcore", "keys", "key-users", "kmsg", "kallsyms", "kpagecount", "kpageflags", "timer_list", "sched_debug", "latency_stats", "sysrq-trigger", "interrupts", "softirqs"}
+
+// maskedFolders are the same for folders: the host's hardware.
+var maskedFolders = []string{"acpi", "asound", "bus", "driver", "irq", "scsi"}
 
 // proc shows the run's own processes. The rest of /proc is the kernel's, and for
 // a program that runs as the host's root its switches can be turned: nothing of
@@ -54,6 +70,14 @@ func (s *stage) proc() error {
 	}
 	if err := s.countProcesses(at); err != nil {
 		return err
+	}
+	for _, name := range maskedFolders {
+		if _, err := os.Lstat(at + "/" + name); err != nil {
+			continue
+		}
+		if err := unix.Mount("tmpfs", at+"/"+name, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "size=4k"); err != nil {
+			return fmt.Errorf("hiding /proc/%s: %w", name, err)
+		}
 	}
 	for _, name := range masked {
 		if _, err := os.Lstat(at + "/" + name); err != nil {

@@ -89,7 +89,7 @@ func (x *Exec) enforces(level string, isolated, network, ports bool) []string {
 	case isolated:
 		out = append(out, "all processes ended with the run", "own root folder, all but the workspace read-only",
 			"no other process visible", "no privileges, none to be gained", "system calls filtered",
-			"no core dumps, memory of a process, file size and open files limited")
+			"no core dumps, memory of a process and of all, file size and open files limited")
 		if m.Landlock > 0 {
 			out = append(out, "Landlock "+strconv.Itoa(m.Landlock))
 		}

@@ -62,7 +62,7 @@ func lock(version int) error {
 	}
 	defer unix.Close(int(set))
 	file := known & (lockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) &^ unix.LANDLOCK_ACCESS_FS_READ_DIR
-	grants := map[string]uint64{"/": lockRead, insideWork: known &^ lockNode, "/tmp": known &^ lockNode}
+	grants := map[string]uint64{"/": lockRead, insideWork: known &^ lockNode, "/tmp": known &^ lockNode, "/dev/shm": known &^ lockNode}
 	for _, d := range devices {
 		grants[d] = file
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// What a run may put on the disk. The kernel bounds a file, not a folder, so the
+// What a run may take of the machine. On the disk the kernel bounds a file, not a folder, so the
 // workspace is measured while it grows, the more often the nearer it is to its
 // limit, and the run ends when it is past it. A run can be over by what it writes
 // between two looks.
 const (
-	DefaultDisk = 4 << 30 // bytes of the workspace: inputs, temporary and output files of the largest size each
-	maxNames    = 200_000 // names in it: a source tree with its dependencies has fewer
+	DefaultTotal = 8 << 30 // bytes of memory of all processes of a run
+	DefaultDisk  = 4 << 30 // bytes of the workspace: inputs, temporary and output files of the largest size each
+	maxNames     = 200_000 // names in it: a source tree with its dependencies has fewer
 
 	// keepFree is what is left to others of the disk that workspaces lie on, as a
 	// share of it: a run under which it falls ends, also by what cannot be seen in
@@ -25,15 +26,17 @@ const (
 	fastDisk         = 4 << 30 // bytes a second that a program can write at most, for how soon to look again
 )
 
-var errFull = errors.New("disk")
+var errFull, errMemory = errors.New("disk"), errors.New("memory")
 
-// quota looks after one workspace.
+// quota looks after one workspace, and after the memory of all its processes:
+// the kernel bounds that of one.
 type quota struct {
-	ws    *workspace
-	limit int64
-	names int
-	end   func(error)                                 // with errFull
-	extra func(seen func(fs.FileInfo) bool) (n int64) // bytes of files without a name that processes of the run hold
+	ws     *workspace
+	limit  int64
+	names  int
+	memory int64
+	end    func(error)  // with errFull or errMemory
+	pids   func() []int // of the run
 }
 
 // watch runs until ctx ends.
@@ -46,7 +49,15 @@ func (q *quota) watch(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		room, ok := q.room()
+		var pids []int
+		if q.pids != nil {
+			pids = q.pids()
+		}
+		if q.memory > 0 && resident(pids, q.memory) > q.memory {
+			q.end(errMemory)
+			return
+		}
+		room, ok := q.room(pids)
 		if !ok {
 			q.end(errFull)
 			return
@@ -56,8 +67,8 @@ func (q *quota) watch(ctx context.Context) {
 }
 
 // room is how many bytes the run may still write, and whether it may at all.
-func (q *quota) room() (room int64, ok bool) {
-	used, names := q.used()
+func (q *quota) room(pids []int) (room int64, ok bool) {
+	used, names := q.used(pids)
 	room = q.limit - used
 	if free, all, known := space(q.ws.dir); known {
 		room = min(room, free-min(int64(keepFree*float64(all)), maxKeepFree))
@@ -67,7 +78,7 @@ func (q *quota) room() (room int64, ok bool) {
 
 // used measures the workspace. A folder that the program made unreadable is made
 // readable again: nothing is hidden in it.
-func (q *quota) used() (bytes int64, names int) {
+func (q *quota) used(pids []int) (bytes int64, names int) {
 	seen := map[fileID]bool{}
 	first := func(info fs.FileInfo) bool {
 		id, known := identity(info)
@@ -93,8 +104,5 @@ func (q *quota) used() (bytes int64, names int) {
 		}
 		return nil
 	})
-	if q.extra != nil {
-		bytes += q.extra(first)
-	}
-	return bytes, names
+	return bytes + nameless(pids, first), names
 }

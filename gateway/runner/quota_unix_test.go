@@ -40,7 +40,7 @@ func TestNamesAreCountedToo(t *testing.T) { // X11
 	}
 	defer ws.remove()
 	q := &quota{ws: ws, limit: 1 << 30, names: 5}
-	if _, ok := q.room(); !ok { // the folder, in, out, tmp
+	if _, ok := q.room(nil); !ok { // the folder, in, out, tmp
 		t.Error("an empty workspace is full")
 	}
 	for _, name := range []string{"tmp/a", "tmp/b"} {
@@ -48,7 +48,7 @@ func TestNamesAreCountedToo(t *testing.T) { // X11
 			t.Fatal(err)
 		}
 	}
-	if _, ok := q.room(); ok {
+	if _, ok := q.room(nil); ok {
 		t.Error("6 names of 5 are not too many")
 	}
 }

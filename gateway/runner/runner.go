@@ -72,7 +72,7 @@ type Command struct {
 	// stands still; 0 ends the run, and so does nil. It returns when ctx ends.
 	Overrun func(ctx context.Context) time.Duration
 
-	StdoutLimit, StderrLimit, FilesLimit, Memory, Disk int64 // bytes; 0: the default
+	StdoutLimit, StderrLimit, FilesLimit, Memory, Total, Disk int64 // bytes; 0: the default; Memory is one process's, Total all together's
 
 	holds machine  // of a box of our own: what has to hold in it
 	find  bool     // or: what is to be found out
@@ -82,27 +82,28 @@ type Command struct {
 // Result is what came of a run. Timing out, being cancelled and writing too
 // much are results, not errors; none of them is a success, whatever Exit says.
 type Result struct {
-	Exit       int                // exit code; -1 if the program was killed
-	TimedOut   bool               // WallClock passed
-	Cancelled  bool               // the caller's context ended
-	Overflowed bool               // stdout passed its limit
-	Overfilled bool               // the workspace passed its limit, or the disk that it lies on
-	Stdout     []byte             // at most the limit; judged by the caller
-	StderrTail []byte             // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
-	Files      []File             // of the folder out, by name
-	Isolation  manifest.Isolation // what the run really was held in (X6)
-	Enforced   []string
-	Image      *signing.Digest // of the module or image that ran
-	Started    time.Time
-	Ended      time.Time
-	Wall       time.Duration
+	Exit        int                // exit code; -1 if the program was killed
+	TimedOut    bool               // WallClock passed
+	Cancelled   bool               // the caller's context ended
+	Overflowed  bool               // stdout passed its limit
+	Overfilled  bool               // the workspace passed its limit, or the disk that it lies on
+	OutOfMemory bool               // all processes together passed their limit
+	Stdout      []byte             // at most the limit; judged by the caller
+	StderrTail  []byte             // the last bytes of stderr: a stranger's text, to be shown escaped (M8)
+	Files       []File             // of the folder out, by name
+	Isolation   manifest.Isolation // what the run really was held in (X6)
+	Enforced    []string
+	Image       *signing.Digest // of the module or image that ran
+	Started     time.Time
+	Ended       time.Time
+	Wall        time.Duration
 
 	workspace *workspace
 }
 
 // OK says that the program ended by itself with exit code 0 and within its limits.
 func (r *Result) OK() bool {
-	return r.Exit == 0 && !r.TimedOut && !r.Cancelled && !r.Overflowed && !r.Overfilled
+	return r.Exit == 0 && !r.TimedOut && !r.Cancelled && !r.Overflowed && !r.Overfilled && !r.OutOfMemory
 }
 
 // Close removes the workspace; the files of the result are gone with it.
@@ -187,7 +188,7 @@ func (c *Command) check() error {
 			return spec.Refuse(spec.Malformed, "/readOnly", "absolute paths, not the root")
 		}
 	}
-	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles, &c.Memory: DefaultMemory, &c.Disk: DefaultDisk} {
+	for limit, by := range map[*int64]int64{&c.StdoutLimit: DefaultStdout, &c.StderrLimit: DefaultStderr, &c.FilesLimit: DefaultFiles, &c.Memory: DefaultMemory, &c.Disk: DefaultDisk, &c.Total: totalMemory()} {
 		if *limit <= 0 {
 			*limit = by
 		}

@@ -150,6 +150,8 @@ func TestNothingOutlivesTheWallClock(t *testing.T) { // B022
 			{"foreground", `sleep 300`, true},
 			{"a new session", `setsid sleep 300 & echo done`, false},
 			{"a new session, the parent waits", `setsid sh -c 'setsid sleep 300 & sleep 300' & wait`, true},
+			{"forked twice, nothing open", `(setsid sh -c '(sleep 300 >/dev/null 2>&1 </dev/null) &' &) ; echo done`, false},
+			{"stopped by itself", `sh -c 'kill -STOP $$' & echo done`, false},
 			{"deaf to signals", `trap '' TERM INT HUP; while :; do sleep 300; done`, true},
 		} {
 			t.Run(test.name, func(t *testing.T) {

@@ -92,6 +92,9 @@ func (s *stage) mount() error {
 			return err
 		}
 	}
+	if err := s.shared(); err != nil {
+		return err
+	}
 	if err := s.bind(s.Work, insideWork, mountNoSuid|mountNoDev); err != nil {
 		return err
 	}

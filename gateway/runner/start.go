@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -63,12 +62,12 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 		entrance.close()
 		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
 	}
-	disk := &quota{ws: res.workspace, limit: c.Disk, names: maxNames, end: func(err error) { cancel(err) },
-		extra: func(first func(fs.FileInfo) bool) int64 { return nameless(cmd.Process.Pid, res.workspace.mark, first) }}
+	taken := &quota{ws: res.workspace, limit: c.Disk, names: maxNames, memory: c.Total, end: func(err error) { cancel(err) },
+		pids: func() []int { return append(carriers(res.workspace.mark, cmd.Process.Pid), cmd.Process.Pid) }}
 	clock.freeze = l.freeze
 	var watch sync.WaitGroup
 	watch.Go(func() { clock.watch(ctx) })
-	watch.Go(func() { disk.watch(ctx) })
+	watch.Go(func() { taken.watch(ctx) })
 	watch.Go(func() { entrance.serve(ctx, &Box{clock}) })
 	err = cmd.Wait()
 	l.kill()
@@ -83,7 +82,8 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 	res.Overflowed = stdout.over
 	res.TimedOut = killed && errors.Is(cause, errTimedOut)
 	res.Overfilled = killed && errors.Is(cause, errFull)
-	res.Cancelled = killed && !res.TimedOut && !res.Overflowed && !res.Overfilled
+	res.OutOfMemory = killed && errors.Is(cause, errMemory)
+	res.Cancelled = killed && !res.TimedOut && !res.Overflowed && !res.Overfilled && !res.OutOfMemory
 	if state := cmd.ProcessState; state != nil {
 		res.Exit = state.ExitCode()
 	}

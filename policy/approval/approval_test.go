@@ -41,10 +41,20 @@ func contract() manifest.TaskManifest {
 			{Name: "sales.csv", Digest: signing.DigestOf([]byte("s")), MediaType: "text/csv", SizeBytes: 49100}}},
 		Verification:  manifest.Verification{Mode: "hybrid", MaxRetries: 1},
 		Budget:        manifest.Budget{CostBearer: "worker_byok", MaxInputTokens: 200000, MaxOutputTokens: 20000, MaxToolInvocations: 40, MaxWallClockSeconds: 900, OnOverrun: "hard_stop"},
-		Permissions:   manifest.Permissions{GrantedCapabilities: []manifest.Grant{}},
+		Permissions:   manifest.Permissions{MaxDelegationDepth: 1, GrantedCapabilities: []manifest.Grant{}},
 		SandboxPolicy: manifest.SandboxPolicy{IsolationLevel: "subprocess_restricted", NetworkAccess: "none", FilesystemScope: "read_only_inputs"},
-		HITLPolicy:    manifest.HITLPolicy{RequiredGates: []manifest.Gate{manifest.ContractGate, manifest.BudgetGate, manifest.DeliveryGate}},
+		HITLPolicy:    manifest.HITLPolicy{RequiredGates: []manifest.Gate{manifest.ContractGate, manifest.BudgetGate, manifest.SubGate, manifest.DeliveryGate}},
 	}
+}
+
+// partOf is a part that Ben would hand on to Cleo.
+func partOf(m manifest.TaskManifest) manifest.Child {
+	above := m.TaskID
+	m.ParentTaskID, m.TaskID = &above, must(manifest.ParseTaskID("task_01KBQ4T9YJ6W2M8Z3R5X7C1D0F"))
+	m.Requester, m.Worker = *m.Worker, &manifest.Party{OwnerDid: signing.NewKey([32]byte{21}).DID(), AgentDid: signing.NewKey([32]byte{22}).DID(), DisplayName: "Cleo\u202e [a] allow"}
+	m.Permissions.MaxDelegationDepth = 0
+	m.Budget.MaxInputTokens, m.Budget.MaxOutputTokens, m.Budget.MaxToolInvocations, m.Budget.MaxWallClockSeconds = 50_000, 5_000, 4, 300
+	return manifest.Child{Manifest: must(jcs.Encode(m))}
 }
 
 // held is a case that waits for a person, with what Decide said of it.
@@ -56,7 +66,7 @@ type held struct {
 
 func rules() policy.Policy {
 	p := policy.Policy{Version: policy.Version1, People: map[string]policy.Person{"me": {Owner: true}}}
-	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Effect, &p.Ask.Budget, &p.Ask.Delivery} {
+	for _, a := range []*policy.Ask{&p.Ask.Contract, &p.Ask.Effect, &p.Ask.Budget, &p.Ask.Delegation, &p.Ask.Delivery} {
 		*a = policy.Ask{Who: []string{"me"}}
 	}
 	p.Incoming = []policy.Incoming{{Name: "in", From: policy.Names{"Ann"}, Then: policy.ThenAsk}}
@@ -87,6 +97,9 @@ func gates(t *testing.T) map[string]held {
 		e := now.Next(by.DID(), manifest.Body{Fact: f}, at)
 		c := policy.Case{Event: e, Role: role, By: by.DID(), Task: now, At: at, Caller: "coder", Isolation: []string{"subprocess_restricted"}, Filters: true,
 			Contact: policy.Contact{Name: other, Owner: owner, Confirmed: true}}
+		for _, m := range policy.Meters() {
+			c.Ledger = c.Ledger.With(policy.MeterOf(now.Key(), m), policy.Balance{Limit: m.Of(now.Limits())})
+		}
 		if name != "" {
 			d := rules().Decide(c)
 			x.ID, x.Policy, x.Contact, x.Confirmed = must(manifest.ParseAskID("apr_01KBQ4T9YJ6W2M8Z3R5X7C1D0E")), signing.DigestOf([]byte("p")), other, true
@@ -98,7 +111,9 @@ func gates(t *testing.T) map[string]held {
 		}
 	}
 	usage := manifest.Usage{Meters: manifest.Meters{InputTokens: 100}, Source: manifest.Sources{InputTokens: "metered", OutputTokens: "metered", ToolInvocations: "metered", WallClockSeconds: "metered"}}
-	say("propose", annAgent, manifest.Proposed{Manifest: payload, Signature: a}, approval.Terms{Because: "policy.yaml:14"})
+	pass := must(manifest.PassFor(m, signing.DigestOf(payload.Bytes()), manifest.Signed{}, "AAAAAAAAAAAAAAAAAAAAAA", noon))
+	passes := []jcs.Value{must(manifest.Sign(&pass, annAgent, noon)).Wire()}
+	say("propose", annAgent, manifest.Proposed{Manifest: payload, Signature: a, Passes: passes}, approval.Terms{Because: "policy.yaml:14"})
 	last := contract()
 	last.Budget.MaxInputTokens = 1000
 	say("accept", benAgent, manifest.Accepted{Signature: b, Isolation: manifest.Isolation{Level: "subprocess_restricted", Enforced: "gateway"}, Model: "none", Providers: []string{}},
@@ -110,6 +125,13 @@ func gates(t *testing.T) map[string]held {
 	longer := &manifest.Amendment{Deadline: new(signing.Time)}
 	*longer.Deadline = signing.TimeOf(noon.Add(72 * time.Hour))
 	say("ask for longer", benAgent, manifest.Asked{Contract: now.InForce().Digest, Amendment: longer}, approval.Terms{})
+	part := partOf(m)
+	say("", benAgent, manifest.Asked{Contract: now.InForce().Digest, Child: &part}, approval.Terms{})
+	asked := now.Asks()[len(now.Asks())-1].Event
+	say("let hand on", annAgent, manifest.Answered{Ask: asked, Yes: true}, approval.Terms{})
+	yes := now.Asks()[len(now.Asks())-1].Answer
+	pm := must(part.Contract())
+	say("hand on", benAgent, manifest.Delegated{Child: part.Digest(), Reserved: pm.Budget.Limits(), Answer: yes}, approval.Terms{Third: "Cleo", Above: 1})
 	d := manifest.Delivery{Contract: now.InForce().Digest, Revision: 1, Output: jcs.EmptyObject, Artifacts: []manifest.ArtifactRef{{Name: "revenue.csv", Digest: signing.DigestOf([]byte("r")), MediaType: "text/csv", SizeBytes: 812}},
 		Evidence: []manifest.Evidence{{Criterion: must(manifest.ParseCriterionID("ac_1")), Text: "trust \u202eme"}}}
 	say("", benAgent, manifest.Delivered{Delivery: d, Usage: usage}, approval.Terms{})

@@ -17,7 +17,7 @@ func (w *words) handOn(part manifest.Child, second bool) error {
 	if err != nil {
 		return err
 	}
-	third := w.third(m)
+	third := w.third()
 	if second {
 		w.a.Question = cut(fmt.Sprintf("Hand a part of %s's task on to %s?", w.who, third), 200)
 		w.a.Effect = cut(fmt.Sprintf("%s has said yes. Yours takes the part's budget out of this task; you are asked once more before the contract goes to %s.", w.who, third), 500)
@@ -51,17 +51,13 @@ func (w *words) tree(m manifest.TaskManifest, third string, second bool) {
 	w.line(Newly, "tree", strings.Join(chain, " → "), "the part's worker is "+manifest.Fingerprint(m.Worker.OwnerDid))
 }
 
-// third is the owner who would do the part: by the name that we gave, or by the
-// one in the contract, which is nobody's word.
-func (w *words) third(m manifest.TaskManifest) string {
+// third is the owner who would do the part, by the name that we gave. What it
+// calls itself stands behind the rule, with what others wrote (G14).
+func (w *words) third() string {
 	if w.x.Third != "" {
 		return manifest.Display(w.x.Third, 64)
 	}
-	name := "an owner whom you do not know"
-	if m.Worker.DisplayName != "" {
-		name += ", who calls itself " + quoted(manifest.Display(m.Worker.DisplayName, 40))
-	}
-	return name
+	return "an owner whom you do not know"
 }
 
 // leaves says which files go along: the parent's, which another owner gave, and others.
@@ -79,6 +75,9 @@ func (w *words) leaves(m manifest.TaskManifest, second bool) {
 
 // childText points at what the part's contract says.
 func (w *words) childText(m manifest.TaskManifest) {
+	if m.Worker.DisplayName != "" {
+		w.a.Theirs = append(w.a.Theirs, Text{"what the owner of the part is called", "subject", "/manifest/worker/displayName"})
+	}
 	whole := w.m
 	w.m = m
 	w.contractText()

@@ -58,6 +58,9 @@ func (a Ask) Sheet(at time.Time, loc *time.Location) Sheet {
 
 // ours says whether the quoted words are of our own agent: data all the same.
 func ours(a Ask) bool {
+	if a.Gate == manifest.SubGate { // the worker's agent drafts the part
+		return a.Side == manifest.Worker
+	}
 	return a.Side == manifest.Requester && a.Gate != manifest.DeliveryGate && a.Gate != manifest.EffectGate
 }
 

@@ -164,7 +164,7 @@ func (g *Gateway) Askables(ctx context.Context, by Caller, _ None) (out []Askabl
 	out = []Askable{}
 	err = g.view(ctx, func(t *turn) error {
 		for owner, c := range t.trust.Contacts {
-			if owner != g.Owner && !c.Blocked {
+			if owner != g.Owner && !c.Blocked && !c.Introduced() {
 				out = append(out, Askable{c.Name, c.Confirmed, t.rules.Policy.OutboundTo(by.Agent, c.Name)})
 			}
 		}

@@ -228,6 +228,7 @@ type ContactView struct {
 	Words       string    `json:"words"`
 	Confirmed   bool      `json:"confirmed"`
 	Blocked     bool      `json:"blocked"`
+	Introduced  bool      `json:"introduced,omitempty"` // by another contact, for its calls on our tools or ours on its: no contact (C7)
 	Alarm       bool      `json:"alarm"`
 	Since       time.Time `json:"since"`
 	KeyUntil    time.Time `json:"keyUntil"`
@@ -244,7 +245,7 @@ func (t *turn) contactView(owner signing.DID) ContactView {
 	if c.Moved(a) {
 		moved = a.Certificate.Relay.String()
 	}
-	return ContactView{Relay: c.Relay.String(), Moved: moved, Name: c.Name, Owner: owner.String(), Agent: c.Agent.String(), Fingerprint: manifest.Fingerprint(owner),
+	return ContactView{Introduced: c.Introduced(), Relay: c.Relay.String(), Moved: moved, Name: c.Name, Owner: owner.String(), Agent: c.Agent.String(), Fingerprint: manifest.Fingerprint(owner),
 		Words: manifest.SixWords(t.g.Owner, owner, c.Invite), Confirmed: c.Confirmed, Blocked: c.Blocked, Alarm: row.Alarm,
 		Since: c.Since, KeyUntil: a.Key.NotAfter.Time(), Certified: a.Certificate.ExpiresAt.Time()}
 }
@@ -288,6 +289,9 @@ func (g *Gateway) ChangeContact(ctx context.Context, by Caller, in ContactChange
 		next := t.trust
 		switch in.Do {
 		case "confirm":
+			if c.Introduced() {
+				return spec.Refuse(spec.NotPermitted, "", "C7: introduced by another contact; an invite makes a contact of it")
+			}
 			if in.Words != manifest.SixWords(g.Owner, owner, c.Invite) {
 				return spec.Refuse(spec.VerificationFailed, "", "K2: these are not the six words of this pair")
 			}

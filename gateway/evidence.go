@@ -64,12 +64,14 @@ func (t *turn) evidence(row taskRow) (docs []jcs.Value, err error) {
 		return nil, err
 	}
 	var requester, worker *signing.Block
+	var facts []manifest.Fact
 	for _, w := range wires {
 		s, err := manifest.OpenValue(w, t.g.keys)
 		if err != nil {
 			return nil, err
 		}
 		if e, ok := s.Document().(*manifest.Event); ok {
+			facts = append(facts, e.Body.Fact)
 			switch f := e.Body.Fact.(type) {
 			case manifest.Proposed:
 				requester = &f.Signature
@@ -83,7 +85,7 @@ func (t *turn) evidence(row taskRow) (docs []jcs.Value, err error) {
 		return nil, err
 	}
 	docs = append(docs, m)
-	for _, owner := range []signing.DID{t.g.Owner, row.Peer} {
+	for _, owner := range append([]signing.DID{t.g.Owner, row.Peer}, introducedIn(facts)...) {
 		ids, err := t.identities(owner)
 		if err != nil {
 			return nil, err

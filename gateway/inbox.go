@@ -208,6 +208,11 @@ func (t *turn) askAgain(s manifest.Signed) error {
 
 // admitted does what a verified document says.
 func (t *turn) admitted(v manifest.Verified) error {
+	if t.trust.Contacts[v.Owner()].Introduced() {
+		if err := fromIntroduced(v.Document()); err != nil {
+			return err
+		}
+	}
 	switch d := v.Document().(type) {
 	case *manifest.Event:
 		return t.hear(v, d)

@@ -37,6 +37,7 @@ const (
 	jobCall      = "call"      // hand a call to a tool of ours; key: its digest
 	jobDropCall  = "drop-call" // let go of a recorded answer (C4)
 	jobPart      = "part"      // the next step of a part of a task that we work on; key: the part
+	jobDismiss   = "dismiss"   // forget who was introduced for a task
 	jobForget    = "forget"    // drop sealed files that nobody needs any more
 )
 
@@ -58,7 +59,7 @@ func init() { // the handlers refer to the table through the loop
 		jobAccept: inTurn((*turn).accept), jobAnswer: inTurn((*turn).answer), jobLine: inTurn((*turn).advance), jobStart: inTurn((*turn).startWork), jobRun: (*Gateway).doRun,
 		jobFetch: (*Gateway).doFetch, jobUpload: (*Gateway).doUpload, jobCheck: (*Gateway).doCheck,
 		jobRelease: inTurn((*turn).release), jobCancel: inTurn((*turn).cancel), jobRecovered: inTurn((*turn).recovered), jobStop: (*Gateway).doStop, jobForget: (*Gateway).doForget,
-		jobGrant: inTurn((*turn).grant), jobCall: (*Gateway).doToolCall, jobPart: inTurn((*turn).part), jobDropCall: inTurn((*turn).forgetCall),
+		jobGrant: inTurn((*turn).grant), jobCall: (*Gateway).doToolCall, jobPart: inTurn((*turn).part), jobDismiss: inTurn((*turn).dismiss), jobDropCall: inTurn((*turn).forgetCall),
 	}
 }
 
@@ -76,7 +77,7 @@ func inTurn(f func(*turn, string) error) handler {
 
 // selfSettled are kinds whose handlers settle their own job, in the turn of its end.
 var selfSettled = map[string]bool{jobSend: true, jobExpire: true, jobDeadline: true, jobAccept: true, jobAnswer: true, jobLine: true, jobStart: true, jobRun: true,
-	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true, jobGrant: true, jobCall: true, jobDropCall: true, jobPart: true}
+	jobRelease: true, jobRecovered: true, jobCancel: true, jobKey: true, jobNotify: true, jobGrant: true, jobCall: true, jobDropCall: true, jobPart: true, jobDismiss: true}
 
 // loop does what is owed until ctx ends.
 func (g *Gateway) loop(ctx context.Context) {

@@ -112,7 +112,10 @@ func (t *turn) handOn(parent, row *taskRow) error {
 	case parent.Task.State() != task.Working:
 		return nil // looked at again when the turn is back
 	default:
-		said, err = t.say(parent, t.delegating(*row, k))
+		var fact manifest.Fact
+		if fact, err = t.delegating(*row, k); err == nil {
+			said, err = t.say(parent, fact)
+		}
 	}
 	if known, no := denial(err); no {
 		t.g.Log.Info("not handing on", "task", row.Key.ID.String(), "word", known.Reason, "limit", known.Limit)
@@ -142,8 +145,14 @@ func delegatedIn(t task.Task, child signing.Digest) bool {
 	return false
 }
 
-func (t *turn) delegating(row taskRow, k task.Ask) manifest.Fact {
-	return manifest.Delegated{Child: k.Child, Reserved: row.contract().Budget.Limits(), Answer: k.Answer}
+func (t *turn) delegating(row taskRow, k task.Ask) (manifest.Fact, error) {
+	m := row.contract()
+	f := manifest.Delegated{Child: k.Child, Reserved: m.Budget.Limits(), Answer: k.Answer}
+	var err error
+	if len(m.Permissions.GrantedCapabilities) > 0 {
+		f.Worker, err = t.introduce(m.Worker.AgentDid)
+	}
+	return f, err
 }
 
 // delegatingAgain makes the intent that waited for our owner again: it is the child whose subject the person saw.
@@ -166,7 +175,11 @@ func (t *turn) delegatingAgain(parent taskRow, subject signing.Digest) (manifest
 			continue
 		}
 		row, err := t.row(r.Key)
-		return t.delegating(row, k), &row, err
+		if err != nil {
+			return nil, nil, err
+		}
+		f, err := t.delegating(row, k)
+		return f, &row, err
 	}
 	return nil, nil, spec.Refuse(spec.Conflict, "", "G11: nobody would hand that on any more")
 }

@@ -61,6 +61,11 @@ func (t *turn) narrow(m *manifest.TaskManifest, d manifest.Draft, parent taskRow
 	if until := int64(m.Deadline.Time().Sub(m.CreatedAt.Time()) / time.Second); d.Budget.Time == "" {
 		m.Budget.MaxWallClockSeconds = max(1, min(m.Budget.MaxWallClockSeconds, until))
 	}
+	for i := range m.Permissions.GrantedCapabilities {
+		if i < len(d.Grants) && d.Grants[i].Until == "" {
+			shorten(&m.Permissions.GrantedCapabilities[i], m.Deadline, above)
+		}
+	}
 	if d.Sandbox.Isolation == "" {
 		m.SandboxPolicy.IsolationLevel = above.SandboxPolicy.IsolationLevel
 	}
@@ -73,6 +78,21 @@ func (t *turn) narrow(m *manifest.TaskManifest, d manifest.Draft, parent taskRow
 		}
 	}
 	return nil
+}
+
+// shorten ends a grant with the part, and with the grant above that covers it.
+func shorten(g *manifest.Grant, deadline signing.Time, above manifest.TaskManifest) {
+	if g.ExpiresAt.After(deadline) {
+		g.ExpiresAt = deadline
+	}
+	for _, up := range above.Permissions.GrantedCapabilities {
+		short := *g
+		short.ExpiresAt = up.ExpiresAt
+		if g.ExpiresAt.After(up.ExpiresAt) && policy.Covers(up, short) == nil {
+			*g = short
+			return
+		}
+	}
 }
 
 // handedOn are input files of the parent that a part takes along, by their names there.

@@ -174,6 +174,9 @@ func (t *turn) kept(row *taskRow, v manifest.Verified) error {
 	if err := t.countered(row, v); err != nil {
 		return err
 	}
+	if err := t.introduced(*row, v); err != nil {
+		return err
+	}
 	sentBack(row, v)
 	if err := t.putRow(*row); err != nil {
 		return err

@@ -140,9 +140,6 @@ func (t *turn) callCase(s servedRow) (c policy.CallCase, row taskRow, err error)
 	return c, row, err
 }
 
-// children are the contracts below a task of ours that we know, and who works on them (C2d).
-func (t *turn) children(taskRow) map[signing.Digest]signing.DID { return nil }
-
 // mayCall is what the rules say of a call: those in force, and while a change
 // waits for its yes the stricter of both (G12).
 func (t *turn) mayCall(c policy.CallCase, tool string) policy.CallDecision {
@@ -261,12 +258,24 @@ func (g *Gateway) doToolCall(ctx context.Context, jb journal.Job) error {
 		return ctx.Err()
 	}
 	var file *manifest.ArtifactRef
+	if err == nil && len(answer.Bytes()) > maxInline && len(s.Chain) > 1 { // files go between the two sides of a task
+		answer = tooLargeToHandOn
+	}
 	if err == nil && len(answer.Bytes()) > maxInline {
 		ref, kept := g.Files.Put(ctx, "call-"+jb.Key[len(jb.Key)-16:]+".json", "application/json", bytes.NewReader(answer.Bytes()), artifact.MaxSize)
 		file, err = &ref, kept
 	}
 	return g.turn(ctx, func(t *turn) error { return t.endCall(jb.Key, answer, file, err) })
 }
+
+// tooLargeToHandOn stands for an answer that would travel as a file.
+var tooLargeToHandOn = func() jcs.Value {
+	v, err := jcs.Canonicalize([]byte(`{"content":[{"text":"The answer is larger than 96 KiB, which is the most that a handed-on tool returns.","type":"text"}],"isError":true}`))
+	if err != nil {
+		panic(err)
+	}
+	return v
+}()
 
 // enter and leave bound how many tools run at once.
 func (g *Gateway) enter() bool {

@@ -17,9 +17,10 @@ import (
 // tokenRow is a capability token that stands in a granted event: one of ours
 // that we issued, or one that our agent may use (C2).
 type tokenRow struct {
-	Task string    `json:"task"` // key of the task
-	Wire jcs.Value `json:"wire"`
-	Off  string    `json:"off,omitempty"` // why its issuer takes no call by it any more; only of ours
+	Task  string      `json:"task"` // key of the task
+	Wire  jcs.Value   `json:"wire"`
+	Above []jcs.Value `json:"above,omitempty"` // what it stands below, the root first
+	Off   string      `json:"off,omitempty"`   // why its issuer takes no call by it any more; only of ours
 }
 
 var (
@@ -52,9 +53,6 @@ func (t *turn) ownGrants(row taskRow) (out []manifest.Grant) {
 		return nil
 	}
 	m, _ := row.Task.Contract()
-	if m.ParentTaskID != nil { // what is handed on comes from a token that we hold, not from us
-		return nil
-	}
 	for _, g := range m.Permissions.GrantedCapabilities {
 		if t.now.Before(g.ExpiresAt.Time()) {
 			out = append(out, g)
@@ -83,7 +81,14 @@ func (t *turn) grant(key string) error {
 		return err
 	}
 	said := manifest.Granted{}
-	for _, g := range t.ownGrants(row) {
+	grants := t.ownGrants(row)
+	if row.Parent != "" { // what is handed on comes from a token that we hold
+		if said, err = t.handsTokens(row, grants); err != nil {
+			return err
+		}
+		grants = nil
+	}
+	for _, g := range grants {
 		var nonce [16]byte
 		if _, err := io.ReadFull(t.g.Chance, nonce[:]); err != nil {
 			return err
@@ -119,8 +124,13 @@ func (t *turn) granted(row taskRow, v manifest.Verified) error {
 	if row.Role == manifest.Requester && row.Recovery != "" { // how often they were used nobody here knows
 		off = lostUses
 	}
-	for _, wire := range f.Tokens {
-		if err := tokens.Put(t.Tx, signing.DigestOf(wire.Bytes()).String(), row.Key.String(), tokenRow{Task: row.Key.String(), Wire: wire, Off: off}); err != nil {
+	for _, h := range policy.Holdings(f) {
+		n := h.Chain.Len()
+		r := tokenRow{Task: row.Key.String(), Wire: h.Chain.Link(n).Wire(), Off: off}
+		for i := 1; i < n; i++ {
+			r.Above = append(r.Above, h.Chain.Link(i).Wire())
+		}
+		if err := tokens.Put(t.Tx, h.Chain.Digest().String(), row.Key.String(), r); err != nil {
 			return err
 		}
 	}

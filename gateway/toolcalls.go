@@ -384,8 +384,12 @@ func (t *turn) signCall(row taskRow, by Caller, k *manifest.CapabilityToken, roo
 	if err != nil {
 		return ownCall{}, err
 	}
-	v, err := manifest.Sign(&manifest.ToolCall{Type: "sealbridge/tool-call", ProtocolVersion: manifest.ProtocolVersion, CallID: id, To: k.Issuer, Root: root,
-		Links: []manifest.SignedPart{}, TaskID: row.Key.ID, Contract: row.Task.InForce().Digest, Tool: in.Tool, Resources: rs, Arguments: in.Arguments,
+	chain, to, err := t.holding(root)
+	if err != nil {
+		return ownCall{}, err
+	}
+	v, err := manifest.Sign(&manifest.ToolCall{Type: "sealbridge/tool-call", ProtocolVersion: manifest.ProtocolVersion, CallID: id, To: chain.Token(1).Issuer, Root: chain.Link(1).Digest(),
+		Links: below1(chain), TaskID: row.Key.ID, Contract: row.Task.InForce().Digest, Tool: in.Tool, Resources: rs, Arguments: in.Arguments,
 		At: signing.TimeOf(t.now), ExpiresAt: signing.TimeOf(t.now.Add(callTerm))}, t.g.Agent, t.now)
 	if err != nil {
 		return ownCall{}, err
@@ -409,7 +413,34 @@ func (t *turn) signCall(row taskRow, by Caller, k *manifest.CapabilityToken, roo
 	if err := openCalls.Put(t.Tx, subject.String(), key, v.Digest()); err != nil {
 		return o, err
 	}
-	return o, t.send(row.Peer, v.Signed, "", key, 0)
+	return o, t.send(to, v.Signed, "", key, 0)
+}
+
+// holding is the chain of a token that our agent may use, and the owner whose tool it is for.
+func (t *turn) holding(token signing.Digest) (chain policy.Chain, owner signing.DID, err error) {
+	r, ok, err := tokens.Get(t.Tx, token.String())
+	if err == nil && !ok {
+		err = spec.Refuse(spec.NotFound, "/capability", "token")
+	}
+	if err != nil {
+		return chain, owner, err
+	}
+	if chain, err = t.g.chains.OpenValues(t.g.keys, append(slices.Clone(r.Above), r.Wire)...); err != nil {
+		return chain, owner, err
+	}
+	if owner, ok = t.trust.OwnerOf(chain.Token(1).Issuer); !ok {
+		err = spec.Refuse(spec.UnknownKey, "/capability", "C7: whose tool it is was never introduced")
+	}
+	return chain, owner, err
+}
+
+// below1 are the links below the root, as a call carries them (C4).
+func below1(c policy.Chain) []manifest.SignedPart {
+	out := []manifest.SignedPart{}
+	for i := 2; i <= c.Len(); i++ {
+		out = append(out, c.Link(i).Wire())
+	}
+	return out
 }
 
 // resultOf takes the answer to a call of ours: only for an open call with that
@@ -496,7 +527,11 @@ func (t *turn) used(o ownCall) (out Used, file *manifest.ArtifactRef, err error)
 	if err != nil {
 		return out, nil, err
 	}
-	out = Used{Call: o.ID, Tool: c.Tool, With: t.trust.Contacts[row.Peer].Name, State: o.State}
+	with, ok := t.trust.OwnerOf(c.To)
+	if !ok {
+		with = row.Peer
+	}
+	out = Used{Call: o.ID, Tool: c.Tool, With: t.trust.Contacts[with].Name, State: o.State}
 	if r == nil {
 		return out, nil, nil
 	}

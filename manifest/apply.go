@@ -164,13 +164,14 @@ func (t Trust) AdmitRequest(s Signed, inv Invite, at time.Time) (Trust, *Contact
 
 // Introduce pins an owner, unconfirmed, with a certificate and a box-key of its agent.
 func (t Trust) Introduce(owner signing.DID, invite InviteID, certificate, boxKey jcs.Value, at time.Time) (Trust, error) {
-	if _, known := t.Contacts[owner]; known {
+	c, known := t.Contacts[owner]
+	if known && !c.Introduced() {
 		return t, spec.Refuse(spec.Conflict, "/ownerDid", "K1: a contact already")
 	}
 	if _, agent := t.Agents[owner]; agent {
 		return t, spec.Refuse(spec.Conflict, "/ownerDid", "I5: an agent's key")
 	}
-	out := t.Put(owner, Contact{Invite: invite, Since: at})
+	out := t.Put(owner, Contact{Invite: invite, Since: at, For: c.For, Revocations: c.Revocations, Revoked: c.Revoked})
 	for _, doc := range []jcs.Value{certificate, boxKey} {
 		s, err := OpenValue(doc, nil)
 		if err != nil {
@@ -187,7 +188,7 @@ func (t Trust) Introduce(owner signing.DID, invite InviteID, certificate, boxKey
 			return t, err
 		}
 	}
-	c := out.Contacts[owner]
+	c = out.Contacts[owner]
 	agent, err := out.AgentFor(owner, at)
 	if err != nil {
 		return t, err

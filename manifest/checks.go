@@ -37,6 +37,9 @@ func (e *Event) check() error {
 	case Answered:
 		return checkDecision(f.Decision)
 	case Delegated:
+		if err := f.Worker.check("/body/worker"); err != nil {
+			return err
+		}
 		return checkDecision(f.Decision)
 	case Completed:
 		return checkDecision(f.Decision)
@@ -48,6 +51,9 @@ func (e *Event) check() error {
 		}
 	case Granted:
 		if err := checkParts("/body/above", f.Above, "capability-token"); err != nil {
+			return err
+		}
+		if err := f.Issuer.check("/body/issuer"); err != nil {
 			return err
 		}
 		return checkParts("/body/tokens", f.Tokens, "capability-token")

@@ -89,8 +89,9 @@ type (
 	}
 	// Granted hands over tokens, and those that stand above them where they are no roots (C2).
 	Granted struct {
-		Tokens []jcs.Value `json:"tokens" rule:"items=1..50"`
-		Above  []jcs.Value `json:"above,omitempty" rule:"items=1..50"` // each once
+		Tokens []jcs.Value   `json:"tokens" rule:"items=1..50"`
+		Above  []jcs.Value   `json:"above,omitempty" rule:"items=1..50"` // each once
+		Issuer *Introduction `json:"issuer,omitempty"`                   // of tokens that are no roots: whose tools they are (C7)
 	}
 	Started    struct{}
 	Progressed struct {
@@ -106,10 +107,11 @@ type (
 		Decision *jcs.Value `json:"decision"`
 	}
 	Delegated struct {
-		Child    signing.Digest `json:"child"`    // digest of the child manifest
-		Reserved Meters         `json:"reserved"` // the share taken from this contract's remainder (B3)
-		Answer   signing.Digest `json:"answer"`   // the answered event that said yes
-		Decision *jcs.Value     `json:"decision"` // of the worker's owner, who decides second (G11)
+		Child    signing.Digest `json:"child"`            // digest of the child manifest
+		Reserved Meters         `json:"reserved"`         // the share taken from this contract's remainder (B3)
+		Answer   signing.Digest `json:"answer"`           // the answered event that said yes
+		Decision *jcs.Value     `json:"decision"`         // of the worker's owner, who decides second (G11)
+		Worker   *Introduction  `json:"worker,omitempty"` // of a child with grants: who will call (C7)
 	}
 	// Asked asks the other owner for an amendment or for a child (H9). Exactly one of the two is there.
 	Asked struct {

@@ -127,6 +127,11 @@ func standing() manifest.Standing {
 		Model: "any", Uses: 5, From: later(0), Until: later(7 * day)}
 }
 
+func introduced() *manifest.Introduction {
+	c := must(manifest.Sign(certificate(annOwner, annAgent, 1), annOwner, noon))
+	return &manifest.Introduction{Certificate: c.Wire(), BoxKey: signedWire(boxKey(annOwner, annAgent, c.Digest(), 1, "key"), annAgent)}
+}
+
 // pass is the one that goes with contract, were it a root.
 func pass() *manifest.DelegationPass {
 	nonce := base64.RawURLEncoding.EncodeToString(make([]byte, 16))
@@ -192,11 +197,11 @@ func bodies() []manifest.Fact {
 		manifest.Accepted{Signature: workers, Decision: yes, Isolation: manifest.Isolation{Level: "wasm", Enforced: "gateway"}, Model: "door", Providers: []string{"p"}},
 		manifest.Declined{Reason: "quota", Text: "too much", Counter: &payload},
 		manifest.Granted{Tokens: []jcs.Value{canonical(`{"type":"sealbridge/capability-token","signature":{}}`)}},
-		manifest.Granted{Tokens: []jcs.Value{toolCall().Links[0]}, Above: []jcs.Value{signedWire(grantedToken(), annAgent)}},
+		manifest.Granted{Tokens: []jcs.Value{toolCall().Links[0]}, Above: []jcs.Value{signedWire(grantedToken(), annAgent)}, Issuer: introduced()},
 		manifest.Started{},
 		manifest.Progressed{Checkpoint: "half", Usage: usage(), Waiting: "nobody"},
 		manifest.Progressed{Usage: usage(), Waiting: "nobody", Opens: &manifest.Opens{Host: "api.example.org", Decision: yes}},
-		manifest.Delegated{Child: digestOf("child"), Reserved: meters(), Answer: digestOf("yes"), Decision: yes},
+		manifest.Delegated{Child: digestOf("child"), Reserved: meters(), Answer: digestOf("yes"), Decision: yes, Worker: introduced()},
 		manifest.Asked{Contract: digestOf("c"), Decision: yes, Amendment: &manifest.Amendment{Budget: ptr(meters()), Deadline: ptr(later(day)), MaxRetries: ptr(int64(2)),
 			Withdraw: []manifest.CapabilityID{capability("cap_survey_read")}}},
 		manifest.Asked{Contract: digestOf("c"), Child: &manifest.Child{Manifest: part(), Pass: ptr(signedWire(pass(), annAgent))}},

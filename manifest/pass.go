@@ -175,3 +175,35 @@ func (c Child) check(e *Event) error {
 	}
 	return nil
 }
+
+// Introduction is an agent of an owner as a third owner knows it: what it is
+// certified by, and the key that its mail is sealed to (C7).
+type Introduction struct {
+	Certificate SignedPart `json:"certificate"`
+	BoxKey      SignedPart `json:"boxKey"`
+}
+
+func (i *Introduction) check(path string) error {
+	switch {
+	case i == nil:
+		return nil
+	case !isSigned(i.Certificate, "agent-certificate"):
+		return refuse(path+"/certificate", "C7: a signed agent-certificate")
+	case !isSigned(i.BoxKey, "box-key"):
+		return refuse(path+"/boxKey", "C7: a signed box-key")
+	}
+	return nil
+}
+
+// Agent is the certificate inside an introduction; its own signature holds.
+func (i Introduction) Agent() (c AgentCertificate, err error) {
+	s, err := OpenValue(i.Certificate, nil)
+	if err != nil {
+		return c, err
+	}
+	d, ok := s.Document().(*AgentCertificate)
+	if !ok {
+		return c, refuse("/certificate", "C7: an agent-certificate")
+	}
+	return *d, nil
+}

@@ -34,6 +34,11 @@ type Contact struct {
 	Revoked       map[string]bool `json:"revoked"`     // target digests taken back
 	RotationFroze bool            `json:"frozen"`      // two box-keys with one seq (R2): no mail until a person looks
 	Since         time.Time       `json:"since"`
+
+	// For are the tasks for which somebody else introduced this owner (C7); an
+	// owner who is here for nothing else is no contact: it has no words to
+	// compare and asks nothing of us.
+	For []string `json:"for,omitempty"`
 }
 
 // Moved says whether the agent's certificate names another relay than the pinned one (R3).

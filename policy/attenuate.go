@@ -130,8 +130,7 @@ func begins(child manifest.TaskManifest, parent time.Time) error {
 }
 
 // AttenuatesContract says why a child manifest is not within a contract in
-// force: its bounds, its beginning, and its grants, which must be none of the
-// requester's that the parent does not hold (P1).
+// force: its bounds, its beginning, and its grants (P1).
 func AttenuatesContract(parent, child manifest.TaskManifest) error {
 	if err := Attenuates(manifest.BoundsOf(parent), manifest.BoundsOf(child)); err != nil {
 		return err
@@ -139,8 +138,28 @@ func AttenuatesContract(parent, child manifest.TaskManifest) error {
 	if err := begins(child, parent.CreatedAt.Time()); err != nil {
 		return err
 	}
-	for i := range child.Permissions.GrantedCapabilities {
-		return spec.Refuse(spec.NotAttenuated, "/permissions/grantedCapabilities/"+strconv.Itoa(i), "P1: this version hands no grant on")
+	return grantsCovered(parent, child)
+}
+
+// grantsCovered: each grant of a child lies within one of its parent's (C2); the
+// constraints of both are held at the call (C3).
+func grantsCovered(parent, child manifest.TaskManifest) error {
+	for i, g := range child.Permissions.GrantedCapabilities {
+		err := error(nil)
+		covered := slices.ContainsFunc(parent.Permissions.GrantedCapabilities, func(above manifest.Grant) bool {
+			e := Covers(above, g)
+			if e != nil && err == nil {
+				err = e
+			}
+			return e == nil
+		})
+		if !covered {
+			at := "/permissions/grantedCapabilities/" + strconv.Itoa(i)
+			if err == nil {
+				return spec.Refuse(spec.NotAttenuated, at, "P1: a grant of the contract above")
+			}
+			return spec.Refuse(spec.NotAttenuated, at+pathOf(err), "P1: "+limitOf(err))
+		}
 	}
 	return nil
 }

@@ -79,7 +79,26 @@ func (l *law) judgeDelegated(f manifest.Delegated) *Decision {
 	case f.Reserved != m.Budget.Limits():
 		return denied("B3", spec.BudgetExhausted, "/body/reserved", "what the child may use")
 	}
+	if d := introduces(f, m); d != nil {
+		return d
+	}
 	return l.judgeChild(*part, "/body/child")
+}
+
+// introduces: whoever will call the requester's tools is introduced, and nobody else (C7).
+func introduces(f manifest.Delegated, m manifest.TaskManifest) *Decision {
+	calls := len(m.Permissions.GrantedCapabilities) > 0
+	if f.Worker == nil || !calls {
+		if calls != (f.Worker != nil) {
+			return denied("C7", spec.CapabilityDenied, "/body/worker", "exactly where the child has grants")
+		}
+		return nil
+	}
+	c, err := f.Worker.Agent()
+	if err != nil || m.Worker == nil || c.AgentDid != m.Worker.AgentDid || c.OwnerDid != m.Worker.OwnerDid {
+		return denied("C7", spec.WrongSigner, "/body/worker", "the child's worker")
+	}
+	return nil
 }
 
 // judgeShare: an amendment of a child stays within what was reserved for it

@@ -49,6 +49,7 @@ func (l *law) judgeGranted(f manifest.Granted) *Decision {
 		return bad
 	}
 	seen := map[manifest.CapabilityID]bool{}
+	var roots []signing.DID
 	for i, doc := range f.Tokens {
 		at := fmt.Sprintf("/body/tokens/%d", i)
 		s, t, err := openToken(doc)
@@ -69,9 +70,28 @@ func (l *law) judgeGranted(f manifest.Granted) *Decision {
 		if e := granted(l.m, t); e != nil {
 			return denied(e.Rule, e.Reason, at+e.Path, e.Limit)
 		}
-		if _, e := above.chain(s); e != nil {
+		c, e := above.chain(s)
+		if e != nil {
 			return denied(e.Rule, e.Reason, at+e.Path, e.Limit)
 		}
+		if c.Len() > 1 {
+			roots = append(roots, c.Token(1).Issuer)
+		}
+	}
+	return issuerOf(f, roots)
+}
+
+// issuerOf: whoever holds links needs to know whose tools they are: one owner's (C7).
+func issuerOf(f manifest.Granted, roots []signing.DID) *Decision {
+	if f.Issuer == nil || len(roots) == 0 {
+		if len(roots) > 0 || f.Issuer != nil {
+			return denied("C7", spec.CapabilityDenied, "/body/issuer", "exactly with tokens that are no roots")
+		}
+		return nil
+	}
+	c, err := f.Issuer.Agent()
+	if err != nil || slices.ContainsFunc(roots, func(d signing.DID) bool { return d != c.AgentDid }) {
+		return denied("C7", spec.WrongSigner, "/body/issuer", "whoever issued the roots")
 	}
 	return nil
 }

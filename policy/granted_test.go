@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -89,8 +90,9 @@ func TestAGrantBelowATokenComesWithWhatStandsAbove(t *testing.T) {
 	if err != nil || k.Depth != 1 || *k.Parent != root.Digest() {
 		t.Fatalf("%+v %v", k, err)
 	}
+	issuer := introduction(agentKey(6), cleo)
 	say := func(k *manifest.CapabilityToken, above ...jcs.Value) Decision {
-		return Contract(s.draft(manifest.Requester, manifest.Requester, manifest.Granted{Tokens: []jcs.Value{must(manifest.Sign(k, ann.agent, t0)).Wire()}, Above: above}))
+		return Contract(s.draft(manifest.Requester, manifest.Requester, manifest.Granted{Tokens: []jcs.Value{must(manifest.Sign(k, ann.agent, t0)).Wire()}, Above: above, Issuer: issuer}))
 	}
 	if d := say(k, root.Wire()); !lets(d) {
 		t.Errorf("%s %s %s", d.Rule, d.Path, d.Limit)
@@ -101,6 +103,13 @@ func TestAGrantBelowATokenComesWithWhatStandsAbove(t *testing.T) {
 	if d := say(k, root.Wire(), root.Wire()); d.Outcome != Deny || lets(d) {
 		t.Error("twice is once")
 	}
+	held := issuer
+	for name, other := range map[string]*manifest.Introduction{"nobody": nil, "another agent": introduction(agentKey(7), agentKey(8))} {
+		if issuer = other; say(k, root.Wire()).Rule != "C7" {
+			t.Errorf("a link whose tools are %s's passes", name)
+		}
+	}
+	issuer = held
 	hs := Holdings(manifest.Granted{Tokens: []jcs.Value{must(manifest.Sign(k, ann.agent, t0)).Wire()}, Above: []jcs.Value{root.Wire()}})
 	if len(hs) != 1 || hs[0].Chain.Len() != 2 || hs[0].Token.CapabilityID != k.CapabilityID {
 		t.Errorf("Ben holds %v", hs)
@@ -172,4 +181,14 @@ func TestAGrantThatCannotBeComparedCannotBeGiven(t *testing.T) { // B008, B009
 	if got := must(manifest.ParseResource("mcp://docs/" + strings.Repeat("a", 400))); got.IsZero() {
 		t.Error("no resource")
 	}
+}
+
+// introduction is an agent as somebody else introduces it.
+func introduction(owner, agent signing.Signer) *manifest.Introduction {
+	cert := must(manifest.Sign(&manifest.AgentCertificate{Type: "sealbridge/agent-certificate", ProtocolVersion: manifest.ProtocolVersion, OwnerDid: owner.DID(), AgentDid: agent.DID(), Serial: 1,
+		IssuedAt: signing.TimeOf(t0), ExpiresAt: signing.TimeOf(t0.Add(time.Hour)), DisplayName: "x", Relay: manifest.RelayRef{Endpoint: "wss://r", Did: signing.NewKey([32]byte{77}).DID()}, NextKey: signing.DigestOf(nil)}, owner, t0))
+	text := base64.RawURLEncoding.EncodeToString([]byte("key"))
+	box := must(manifest.Sign(&manifest.BoxKey{Type: "sealbridge/box-key", ProtocolVersion: manifest.ProtocolVersion, AgentDid: agent.DID(), OwnerDid: owner.DID(), CertificateDigest: cert.Digest(), Seq: 1,
+		Kid: signing.DigestOf([]byte("key")), Key: text, NotBefore: signing.TimeOf(t0), NotAfter: signing.TimeOf(t0.Add(time.Hour))}, agent, t0))
+	return &manifest.Introduction{Certificate: cert.Wire(), BoxKey: box.Wire()}
 }

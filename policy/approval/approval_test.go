@@ -139,6 +139,7 @@ func gates(t *testing.T) map[string]held {
 		Checks: []manifest.CheckResult{{Check: "schema", Kind: "json_schema", Result: "pass"}}, Verdict: "pass", At: signing.TimeOf(at)}}, approval.Terms{Delivery: &d, Usage: &usage})
 
 	m = withHosts("api.example.org", "wiki.corp", "10.0.0.7")
+	m.Permissions.MaxDelegationDepth = 0
 	a, payload, err = manifest.SignManifest(m, manifest.Requester, annAgent, noon)
 	b, _, err2 = manifest.SignManifest(m, manifest.Worker, benAgent, noon)
 	if err != nil || err2 != nil {

@@ -33,8 +33,16 @@ func (w *words) handOn(part manifest.Child, second bool) error {
 		w.line(Newly, "deeper", fmt.Sprintf("%s may hand a part of the part on, %d more times, each time by a yes of both sides", third, n))
 	}
 	w.line(Newly, "learn", "whoever does it learns that there is a task above: its id and limits and the keys of the agents, not its text and no name")
-	w.line(Cannot, "cannot", "get more than this task has, reach another host, use your tools, weaken its box, checks or gates")
 	w.risk("external", "privacy")
+	tools := "use your tools"
+	if second {
+		tools = "use " + w.who + "'s tools"
+	}
+	if len(m.Permissions.GrantedCapabilities) > 0 {
+		w.handTools(m, second)
+		tools = strings.Replace(tools, " ", " other ", 1)
+	}
+	w.line(Cannot, "cannot", "get more than this task has, reach another host, "+tools+", weaken its box, checks or gates")
 	w.childText(m)
 	return nil
 }
@@ -111,4 +119,22 @@ func (w *words) onward(cannot string) string {
 		return cannot
 	}
 	return cannot + ", hand the work on"
+}
+
+// handTools says which tools go along, and that their owner and whoever calls
+// them are introduced to each other (C7).
+func (w *words) handTools(m manifest.TaskManifest, second bool) {
+	owner := "your"
+	if second {
+		owner = w.who + "'s"
+	}
+	for i, g := range m.Permissions.GrantedCapabilities {
+		if i == 10 {
+			w.line(Newly, "tools", fmt.Sprintf("and %d more", len(m.Permissions.GrantedCapabilities)-i))
+			break
+		}
+		w.line(Newly, "tools", "call "+owner+" "+grant(g), arguments(g))
+	}
+	w.line(Newly, "meet", "for these calls both gateways are introduced: each learns the other's owner key, relay and current keys, and neither becomes a contact")
+	w.risk("credential")
 }

@@ -197,6 +197,28 @@ func sameSet(a, b []manifest.Resource) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(r manifest.Resource) bool { return !slices.Contains(b, r) })
 }
 
+// Within says why a call is not covered by its chain as far as the two documents
+// say it: who calls, tool, resources as the row computes them, and arguments.
+// An auditor who has no more asks it (C5).
+func Within(c Chain, call manifest.Verified, row ToolRow) *LinkError {
+	doc, ok := call.Document().(*manifest.ToolCall)
+	if !ok || c.Len() == 0 {
+		return &LinkError{0, "C4", spec.CapabilityDenied, "", "a call and its chain"}
+	}
+	k := &calling{CallCase: CallCase{Call: call, Chain: c, Self: c.Token(1).Issuer, Table: ToolTable{doc.Tool: row}, At: doc.At.Time()}}
+	for _, rule := range []func() *LinkError{k.names, k.tool, k.reaches, k.arguments} {
+		if e := rule(); e != nil {
+			return e
+		}
+	}
+	for n := 1; n <= c.Len(); n++ {
+		if t := c.Token(n); !doc.At.Before(t.ExpiresAt) {
+			return &LinkError{n, "C2j", spec.Expired, "/expiresAt", t.ExpiresAt.String()}
+		}
+	}
+	return nil
+}
+
 // arguments holds the completed arguments against the constraints of every link (C3).
 func (k *calling) arguments() *LinkError {
 	for n := 1; n <= k.Chain.Len(); n++ {

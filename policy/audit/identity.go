@@ -166,7 +166,7 @@ func (a *audit) judge() {
 			a.find(Wrong, spec.WrongSigner, d, "/signature/signerDid", "S6", "not the side that may say this")
 		case specOf(err).Reason == spec.UnknownKey && !a.bundle && (len(a.docs) == 1 || d.typ == "task-manifest"):
 			a.uncertified(d, certified)
-		case specOf(err).Reason == spec.UnknownKey && a.holders[d.signed.By()] && d.typ == "tool-call":
+		case specOf(err).Reason == spec.UnknownKey && a.holders[d.signed.By()] && (d.typ == "tool-call" || d.typ == "tool-result"):
 			a.find(Absent, spec.UnknownKey, d, "", "I4", "no certificate and box-key for "+d.signed.By().String())
 		case specOf(err).Reason == spec.UnknownKey && certified[d.signed.By()]:
 			// said once for each key
@@ -224,14 +224,19 @@ func (a *audit) foreign(d *document) string {
 		}
 		return ""
 	case *manifest.ToolCall:
-		if !a.handedOver[doc.Root] {
+		if !under(doc, a.handedOver) {
 			return "a call under a token of another task"
 		}
 		return ""
 	case *manifest.ToolResult:
-		if d.signed.By() != a.m.Requester.AgentDid {
-			return "an answer by another gateway"
+		asked, ok := a.called[doc.Call]
+		if !ok {
+			asked = a.m.Requester.AgentDid
 		}
+		if d.signed.By() != asked {
+			return "an answer by somebody who was not asked"
+		}
+		return ""
 	case *manifest.CapabilityToken:
 		if !a.handedOver[d.whole] {
 			return "a token that was not granted in this task"

@@ -21,6 +21,7 @@ type toolCall struct {
 	call    *manifest.ToolCall
 	answers []*toolAnswer // in the order of their times
 	of      manifest.CapabilityID
+	link    int // of the chain, the token that was granted in this task; 1: its requester enforces
 }
 
 type toolAnswer struct {
@@ -32,7 +33,7 @@ type toolAnswer struct {
 // documents say before anything was replayed: what belongs to the task is named
 // by them.
 func (a *audit) handed() {
-	tokens, holders := map[signing.Digest]bool{}, map[signing.DID]bool{}
+	tokens, holders, called := map[signing.Digest]bool{}, map[signing.DID]bool{}, map[signing.Digest]signing.DID{}
 	for _, d := range a.sorted {
 		if e, ok := d.signed.Document().(*manifest.Event); ok && d.good() && e.ManifestDigest == a.digest {
 			if f, ok := e.Body.Fact.(manifest.Granted); ok {
@@ -44,10 +45,10 @@ func (a *audit) handed() {
 	}
 	for _, d := range a.sorted {
 		c, ok := d.signed.Document().(*manifest.ToolCall)
-		if !ok || !d.good() || !tokens[c.Root] {
+		if !ok || !d.good() || !under(c, tokens) {
 			continue
 		}
-		holders[d.signed.By()] = true
+		holders[d.signed.By()], holders[c.To], called[d.whole] = true, true, c.To
 		for _, l := range c.Links {
 			if issuer, ok := l.Member("issuer"); ok {
 				if text, ok := issuer.Text(); ok {
@@ -58,12 +59,19 @@ func (a *audit) handed() {
 			}
 		}
 	}
-	a.handedOver, a.holders = tokens, holders
+	a.handedOver, a.holders, a.called = tokens, holders, called
 }
 
-// tools holds every call under a root of this task, and every answer to one,
+// under says whether a call names a token of this task: as its root, or as a link.
+func under(c *manifest.ToolCall, tokens map[signing.Digest]bool) bool {
+	return tokens[c.Root] || slices.ContainsFunc(c.Links, func(l jcs.Value) bool { return tokens[signing.DigestOf(l.Bytes())] })
+}
+
+// tools holds every call under a token of this task, and every answer to one,
 // against the law that the enforcing gateway had to hold (C5). What it cannot
 // know is claimed: what the owner's tool table says, and that no word was stale.
+// Where the token is a link, the tool is a third owner's: then only the chain
+// and what it covers can be held, its root's contract is not here.
 func (a *audit) tools() {
 	if a.task.IsZero() {
 		return
@@ -78,6 +86,7 @@ func (a *audit) tools() {
 	var ledger policy.Ledger
 	chains := policy.NewChains()
 	used := map[manifest.CapabilityID]*ToolUse{}
+	foreign := map[signing.Digest]int64{} // uses of links of others' tools
 	direct := int64(0)
 	for _, c := range order {
 		root, ok := roots[c.call.Root]
@@ -94,7 +103,11 @@ func (a *audit) tools() {
 			continue
 		}
 		a.rep.Signatures += chain.Len() - 1
-		c.of = chain.Token(1).CapabilityID
+		if c.link = a.grantedIn(chain); c.link == 0 {
+			a.find(Wrong, spec.CapabilityDenied, c.doc, "/links", "C2", "a call under a token that was not granted")
+			continue
+		}
+		c.of = chain.Token(c.link).CapabilityID
 		u := used[c.of]
 		if u == nil {
 			u = &ToolUse{CapabilityID: c.of, Of: a.granted(c.of), Calls: []Call{}}
@@ -108,9 +121,12 @@ func (a *audit) tools() {
 			a.find(Note, spec.NotFound, c.doc, "", "C5", "no answer to this call is here")
 		}
 		if x := c.charged(); x != nil {
-			ledger = a.charge(c, x, chain, then, ledger)
-			u.Used++
-			if chain.Len() == 1 {
+			if u.Used++; c.link == 1 {
+				ledger = a.charge(c, x, chain, then, ledger)
+			} else {
+				a.covered(c, x, chain, foreign)
+			}
+			if chain.Len() == c.link {
 				direct++
 			}
 		}
@@ -126,7 +142,47 @@ func (a *audit) tools() {
 	}
 }
 
-// roots are the tokens of granted events that count, by digest.
+// grantedIn is the link of a chain that was granted in this task; 0 for none.
+func (a *audit) grantedIn(c policy.Chain) int {
+	for n := 1; n <= c.Len(); n++ {
+		if a.handedOver[c.Link(n).Digest()] {
+			return n
+		}
+	}
+	return 0
+}
+
+// covered holds a call on a third owner's tool against its chain, and the uses
+// of each link in it against its count.
+func (a *audit) covered(c *toolCall, x *toolAnswer, chain policy.Chain, uses map[signing.Digest]int64) {
+	row := stated(c, x)
+	if e := policy.Within(chain, c.doc.by, row); e != nil {
+		a.find(Wrong, e.Reason, c.doc, e.Path, e.Rule, fmt.Sprintf("the call was answered, and link %d does not allow it: %s", e.Link, orText(e.Limit, string(e.Reason))))
+	}
+	for n := c.link; n <= chain.Len(); n++ {
+		d := chain.Link(n).Digest()
+		if uses[d]++; uses[d] > chain.Token(n).MaxInvocations {
+			a.find(Wrong, spec.CapabilityExhausted, c.doc, "", "C5", fmt.Sprintf("link %d has %d uses, this is one more", n, chain.Token(n).MaxInvocations))
+		}
+	}
+}
+
+// stated is a tool as call and answer say it: what it reaches, and what was put in.
+func stated(c *toolCall, x *toolAnswer) policy.ToolRow {
+	row := policy.ToolRow{Defaults: x.r.Defaults, Effects: []string{"none"}}
+	if whole := policy.WholeTool(c.call.Tool); len(c.call.Resources) == 1 && whole == c.call.Resources[0] {
+		return row
+	}
+	for _, r := range c.call.Resources {
+		if tpl, err := policy.ParseTemplate(r.String()); err == nil {
+			row.Templates = append(row.Templates, tpl)
+		}
+	}
+	return row
+}
+
+// roots are what the chains of calls begin with, by digest: the tokens of granted
+// events that count where they are roots, and the roots that stand above them.
 func (a *audit) roots() map[signing.Digest]jcs.Value {
 	out := map[signing.Digest]jcs.Value{}
 	for _, ev := range a.events {
@@ -138,8 +194,9 @@ func (a *audit) roots() map[signing.Digest]jcs.Value {
 		if len(held) == len(f.Tokens) {
 			a.rep.Signatures += len(f.Tokens) + len(f.Above)
 		}
-		for _, t := range f.Tokens {
-			out[signing.DigestOf(t.Bytes())] = t
+		for _, h := range held {
+			root := h.Chain.Link(1)
+			out[root.Digest()] = root.Wire()
 		}
 	}
 	return out
@@ -284,15 +341,7 @@ func (a *audit) charge(c *toolCall, x *toolAnswer, chain policy.Chain, then *pas
 // callCase is what the enforcing gateway looked at, as far as documents say it.
 func (a *audit) callCase(c *toolCall, x *toolAnswer, chain policy.Chain, then *past, at time.Time, l policy.Ledger) policy.CallCase {
 	t := then.task(at)
-	row := policy.ToolRow{Defaults: x.r.Defaults, Effects: []string{"none"}}
-	if whole := policy.WholeTool(c.call.Tool); len(c.call.Resources) != 1 || whole != c.call.Resources[0] {
-		for _, r := range c.call.Resources {
-			if tpl, err := policy.ParseTemplate(r.String()); err == nil {
-				row.Templates = append(row.Templates, tpl)
-			}
-		}
-	}
-	k := policy.CallCase{Call: c.doc.by, Chain: chain, Self: a.m.Requester.AgentDid, Task: t, Table: policy.ToolTable{c.call.Tool: row},
+	k := policy.CallCase{Call: c.doc.by, Chain: chain, Self: a.m.Requester.AgentDid, Task: t, Table: policy.ToolTable{c.call.Tool: stated(c, x)},
 		Children: map[signing.Digest]signing.DID{}, Trust: then.trust(at), Heard: map[signing.DID]time.Time{}, Ledger: l, At: at}
 	for owner := range k.Trust.Contacts {
 		k.Heard[owner] = at

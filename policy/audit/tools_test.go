@@ -31,6 +31,7 @@ type toolStory struct {
 	docs  []jcs.Value
 	calls int
 	left  int64
+	by    person // who answers; Ann if nobody is named
 }
 
 // plain says a fact without asking anybody.
@@ -108,7 +109,11 @@ func (s *toolStory) call(p person, mend func(*manifest.ToolCall), answer func(*m
 	if answer != nil {
 		answer(r)
 	}
-	result = must(manifest.Sign(r, ann.agent, s.at))
+	answers := ann.agent
+	if s.by.agent != nil {
+		answers = s.by.agent
+	}
+	result = must(manifest.Sign(r, answers, s.at))
 	s.docs = append(s.docs, call.Wire(), result.Wire())
 	return call, result
 }
@@ -260,6 +265,71 @@ func TestACallThatMayNotBeIsSeenOffline(t *testing.T) {
 		}
 		if r.Binding {
 			t.Errorf("%s: binding", tt.name)
+		}
+	}
+}
+
+// A tool of a third owner's, used under a link: the chain and what it covers are
+// held, the owner's own contract is not here.
+func TestCallsOnAThirdOwnersToolHoldAsFarAsTheirChainSays(t *testing.T) {
+	made := func() *toolStory {
+		s := newToolStory(t, false)
+		top := *s.root.Document().(*manifest.CapabilityToken)
+		top.TaskID, top.ManifestDigest, top.Depth = must(manifest.ParseTaskID("task_above_0001")), signing.DigestOf([]byte("above")), 1
+		top.Issuer, top.Audience = cleo.agent.DID(), ann.agent.DID()
+		root := must(manifest.Sign(&top, cleo.agent, s.at))
+		link := *s.root.Document().(*manifest.CapabilityToken)
+		digest := root.Digest()
+		link.Parent, link.MaxInvocations = &digest, 2
+		s.root, s.child = root, must(manifest.Sign(&link, ann.agent, s.tick()))
+		s.plain(ann, manifest.Granted{Tokens: []jcs.Value{s.child.Wire()}, Above: []jcs.Value{root.Wire()}})
+		s.docs = append(s.docs, cleo.identity()...)
+		return s
+	}
+	call := func(s *toolStory, mend func(*manifest.ToolCall)) {
+		s.by = cleo
+		s.call(ben, func(c *manifest.ToolCall) {
+			c.To, c.Links = cleo.agent.DID(), []jcs.Value{s.child.Wire()}
+			if mend != nil {
+				mend(c)
+			}
+		}, nil)
+	}
+	other := func(fs []audit.Finding) []audit.Finding {
+		return slices.DeleteFunc(fs, func(f audit.Finding) bool { return f.Rule == "C7" })
+	}
+	s := made()
+	call(s, nil)
+	call(s, nil)
+	r := s.report()
+	if fs := other(toolFindings(r)); len(fs) > 0 || len(r.Facts.Tools) != 1 || r.Facts.Tools[0].Used != 2 || r.Facts.Tools[0].Calls[0].Links != 2 {
+		t.Errorf("%+v %+v", fs, r.Facts.Tools)
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(*toolStory)
+		rule string
+	}{
+		{"a third use", func(s *toolStory) { call(s, nil); call(s, nil); call(s, nil) }, "C5"},
+		{"another tool", func(s *toolStory) { call(s, func(c *manifest.ToolCall) { c.Tool = "docs.write" }) }, "C2f"},
+		{"another resource", func(s *toolStory) {
+			call(s, func(c *manifest.ToolCall) {
+				c.Resources = []manifest.Resource{must(manifest.ParseResource("mcp://docs/x"))}
+			})
+		}, "C1"},
+		{"other arguments", func(s *toolStory) {
+			call(s, func(c *manifest.ToolCall) { c.Arguments = must(jcs.Parse([]byte(`{"path":7}`))) })
+		}, "C3"},
+		{"answered by another", func(s *toolStory) {
+			call(s, nil)
+			s.by = ann
+			s.call(ben, func(c *manifest.ToolCall) { c.To, c.Links = cleo.agent.DID(), []jcs.Value{s.child.Wire()} }, nil)
+		}, "V4"},
+	} {
+		s := made()
+		tt.do(s)
+		if r := s.report(); !slices.ContainsFunc(r.Findings, func(f audit.Finding) bool { return f.Rule == tt.rule }) {
+			t.Errorf("%s: %+v", tt.name, other(toolFindings(r)))
 		}
 	}
 }

@@ -103,8 +103,9 @@ type audit struct {
 	asks     map[signing.Digest]*document
 	votes    map[signing.Digest][]manifest.Verified // by the digest of their ask
 
-	handedOver map[signing.Digest]bool // tokens of granted events
-	holders    map[signing.DID]bool    // agents that called under them or issued a link
+	handedOver map[signing.Digest]bool        // tokens of granted events
+	holders    map[signing.DID]bool           // agents that called under them, issued a link or were called
+	called     map[signing.Digest]signing.DID // calls under them, and who was called
 	sealer     manifest.Role
 	sealed     bool
 }

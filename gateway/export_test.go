@@ -26,3 +26,13 @@ func (g *Gateway) Denials() (n int) {
 	}
 	return n
 }
+
+// StandsStill says whether the run of a task is written down as standing still.
+func (g *Gateway) StandsStill(id string) (still bool) {
+	err := g.view(context.Background(), func(t *turn) error {
+		row, err := t.find(Owner, id)
+		still = row.Still.Holds > 0
+		return err
+	})
+	return err == nil && still
+}

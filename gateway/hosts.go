@@ -62,7 +62,7 @@ func (g *Gateway) openHost(ctx context.Context, b *runner.Box, key, host string)
 	if look(ctx); err != nil || !waits {
 		return err
 	}
-	b.Hold(ctx, func(ctx context.Context) {
+	g.standStill(ctx, key, b.Hold, func(ctx context.Context) {
 		for head := g.Journal.Head(); ; head = g.Journal.Head() {
 			if look(ctx); err != nil || !waits {
 				return

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sealbridge/gateway"
 	"sealbridge/manifest"
@@ -213,6 +214,26 @@ func TestAnOpenQuestionAboutAHostSurvivesARestart(t *testing.T) { // G8
 		t.Errorf("%d pages, want 1", hits.Load())
 	}
 	proven(t, p.Task, ann, ben)
+}
+
+func TestARunThatIsCutOffWhileItStandsStillIsNotChargedForIt(t *testing.T) { // B1, B4
+	ann, ben := pair(t)
+	boxed(t, ben)
+	host, port, _ := site(t, ben, "127.0.0.1:PORT/a")
+	ben.rules.Policy.Reach = []policy.Reach{local(port, policy.ThenAsk)}
+	ben.adopt()
+	p := ann.proposeWith(hosts([]string{"contract", "effect", "delivery"}, host))
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ben.ask(manifest.EffectGate)
+	ben.until("standing still", func() bool { return ben.g.StandsStill(p.Task) })
+	ben.clock = func() time.Time { return time.Now().Add(50 * time.Minute) } // of an hour to answer; the budget has fifteen
+	ben.restart()
+	ben.until("working again", func() bool { return ben.g.StandsStill(p.Task) })
+	if b := ben.state(p.Task).Budget["time"]; b.Committed > 300 || b.Reserved == 0 {
+		t.Errorf("%+v: charged for standing still", b)
+	}
+	ben.ask(manifest.EffectGate)
 }
 
 func TestAContractWithAHostThatTheRulesRefuseIsDeclined(t *testing.T) {

@@ -74,7 +74,7 @@ func (g *Gateway) BeginModelCall(ctx context.Context, in ModelCall) (ModelLease,
 	for {
 		a, err := g.tryModelCall(ctx, in, func(a modelAnswer) bool { return a.others })
 		if err == nil && a.persons {
-			in.Hold(ctx, func(ctx context.Context) { // no longer than for them: other calls cannot end while their program stands still
+			g.standStill(ctx, in.Run.Task, in.Hold, func(ctx context.Context) { // no longer than for them: other calls cannot end while their program stands still
 				a, err = g.tryModelCall(ctx, in, func(a modelAnswer) bool { return a.persons })
 			})
 		}

@@ -86,6 +86,7 @@ type taskRow struct {
 	Runs          int64              `json:"runs"`
 	Calls         int64              `json:"calls,omitempty"`   // to models, by the door
 	RunAt         time.Time          `json:"runAt"`             // when the run under way began
+	Still         stillRow           `json:"still,omitzero"`    // how long that run stood still
 	Reached       []manifest.Reached `json:"reached,omitempty"` // hosts, by all runs that ended
 	Report        *manifest.Report   `json:"report"`
 	Printed       map[string]string  `json:"printed,omitempty"` // by the commands of the report, by check: for our owner alone

@@ -175,7 +175,7 @@ func (t *turn) reserveRun(row *taskRow, a Agent) (left time.Duration, ok bool, e
 			}
 		}
 	}
-	row.Runs, row.RunAt = row.Runs+1, t.now
+	row.Runs, row.RunAt, row.Still = row.Runs+1, t.now, stillRow{}
 	if by := row.Task.Deadline().Sub(t.now); by < left {
 		left = by
 	}
@@ -198,7 +198,7 @@ func (t *turn) meterAccounts(key manifest.TaskKey) []policy.Account {
 
 // endUnknownRuns charges runs that were begun before a stop: no end means
 // unknown. The program ended with the gateway, so it cannot have worked longer
-// than until now; tokens of an unknown run are charged whole.
+// than until now, nor while it stood still (B4); tokens of an unknown run are charged whole.
 func (t *turn) endUnknownRuns() error {
 	jobs, err := t.Jobs(jobRun)
 	if err != nil {
@@ -212,7 +212,7 @@ func (t *turn) endUnknownRuns() error {
 		if err != nil {
 			return err
 		}
-		worked := int64(t.now.Sub(row.RunAt)/time.Second) + 1
+		worked := int64((t.now.Sub(row.RunAt)-row.Still.until(t.now))/time.Second) + 1
 		if err := t.commitRun(&row, manifest.Meters{WallClockSeconds: worked}, true); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (t *turn) commitRun(row *taskRow, used manifest.Meters, unknown bool) error
 		}
 		ms = append(ms, policy.Move{Op: policy.Commit, Account: acc, Hold: runHold(row.Runs), Amount: n})
 	}
-	row.RunAt = time.Time{}
+	row.RunAt, row.Still = time.Time{}, stillRow{}
 	if err := t.move(l, ms); err != nil {
 		return err
 	}

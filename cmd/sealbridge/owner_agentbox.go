@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,8 +88,24 @@ func agentShow(a *app) *cobra.Command {
 		for _, l := range lacking(x, level) {
 			a.print("  %s\n", l)
 		}
+		a.print("hosts %s\n", hostsOf(x, ag))
 		return nil
 	}}
+}
+
+// hostsOf is what an agent could reach of the hosts that contracts name (X1, X3).
+func hostsOf(x *runner.Exec, ag home.Agent) string {
+	switch level := commandOf(ag).Level(); {
+	case level == runner.Wasm:
+		return "none: a module has no network, whatever a contract names"
+	case level == runner.Subprocess && x.Ports() && len(ag.Hosts) > 0:
+		return "those of a contract, by this gateway; its own model needs " + strings.Join(ag.Hosts, ", ") + ", and a contract without them is declined"
+	case level == runner.Subprocess && x.Ports():
+		return "those of a contract, by this gateway; `reach` in policy.yaml says which are asked about, allowed or refused"
+	case level == runner.Subprocess:
+		return "not held to those of a contract: this machine has no box"
+	}
+	return "none: this box cannot be held to those of a contract, so one that names any is declined"
 }
 
 // whatRuns is an agent's program, module or image with its arguments.

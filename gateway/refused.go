@@ -11,6 +11,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/signing"
+	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -128,4 +129,43 @@ func (t *turn) keepRefusal(group string, r Refusal) error {
 	}
 	slices.SortFunc(rows, func(a, b journal.Row[Refusal]) int { return a.V.At.Compare(b.V.At) })
 	return denials.Delete(t.Tx, rows[0].Key)
+}
+
+// callRefused keeps why a call on a tool was refused: which link of its chain,
+// which rule (E1). by is whose no it was.
+func (t *turn) callRefused(key string, call jcs.Value, by string, d manifest.Denial) error {
+	row, err := t.row(key)
+	if err != nil {
+		return err
+	}
+	text := func(member string) string {
+		v, _ := call.Member(member)
+		s, _ := v.Text()
+		return manifest.Display(s, 100)
+	}
+	return t.keepRefusal(key, Refusal{Task: row.Key.ID.String(), Call: text("callId"), With: row.Peer, Name: t.trust.Contacts[row.Peer].Name, By: by, What: "call of " + text("tool"),
+		Word: spec.Reason(d.Reason), Rule: d.Rule, Link: d.Link, Path: d.Path, Limit: d.Limit, At: t.now})
+}
+
+// keepUnsentCall keeps why a call never left: our own gateway saw that it cannot be.
+func (g *Gateway) keepUnsentCall(ctx context.Context, by Caller, in Use, err error) {
+	known, ok := denial(err)
+	if !ok || in.Call != "" || known.Reason == spec.NotFound || known.Reason == spec.NotPermitted {
+		return
+	}
+	err = g.turn(ctx, func(t *turn) error {
+		row, err := t.atTools(by, in.Task)
+		if err != nil {
+			return err
+		}
+		rule, _, _ := strings.Cut(known.Limit, ":")
+		if _, _, ok := spec.Explain(rule); !ok {
+			rule = ""
+		}
+		return t.keepRefusal(row.Key.String(), Refusal{Task: row.Key.ID.String(), With: row.Peer, Name: t.trust.Contacts[row.Peer].Name, Agent: by.Agent, By: byLaw, What: "call of " + manifest.Display(in.Tool, 100),
+			Word: known.Reason, Rule: rule, Path: known.Path, Limit: known.Limit, At: t.now})
+	})
+	if err != nil && ctx.Err() == nil {
+		g.Log.Warn("a refusal is not kept", "error", err)
+	}
 }

@@ -398,6 +398,9 @@ var errStopped = errors.New("the gateway stopped while the tool ran")
 func (t *turn) refuseCall(key string, s *servedRow, d manifest.Denial) error {
 	d.Path, d.Limit = cut(d.Path, 500), cut(d.Limit, 200)
 	t.g.Log.Info("refusing a call", "tool", s.Tool, "word", d.Reason, "rule", d.Rule, "path", d.Path, "limit", d.Limit)
+	if err := t.callRefused(s.Task, s.Call, byLaw, d); err != nil {
+		return err
+	}
 	return t.finishCall(key, s, manifest.CallRefused, false, func(r *manifest.ToolResult) { r.Denial = &d })
 }
 

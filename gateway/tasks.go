@@ -45,6 +45,7 @@ type TaskView struct {
 	Above          int64              `json:"above,omitempty"`  // how many contracts are above it
 	Depth          int64              `json:"depth,omitempty"`  // how often it may be handed on
 	Parts          []PartView         `json:"parts,omitempty"`
+	Tree           *TreeNode          `json:"tree,omitempty"`     // of a task that is shown whole: what is left where
 	Group          *GroupView         `json:"group,omitempty"`    // of a task of ours (P4)
 	Together       manifest.GroupKind `json:"together,omitempty"` // the requester says that others were asked for the same
 }
@@ -188,7 +189,10 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	if err := t.placeOf(row, &v); err != nil {
 		return v, err
 	}
-	if err := t.gatesOf(row, &v); err != nil || !whole || row.Task.IsZero() {
+	if err := t.gatesOf(row, &v); err != nil || !whole {
+		return v, err
+	}
+	if v.Tree, err = t.treeOf(row); err != nil || row.Task.IsZero() {
 		return v, err
 	}
 	used, err := t.byStanding(row)

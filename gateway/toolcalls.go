@@ -201,6 +201,7 @@ func (g *Gateway) CallTool(ctx context.Context, by Caller, in Use) (out Used, er
 		out, file, err = t.used(o)
 		return err
 	})
+	g.keepUnsentCall(ctx, by, in, err)
 	if err == nil && file != nil && !out.Arriving {
 		out.Result, err = g.answerIn(*file)
 	}
@@ -479,6 +480,11 @@ func (t *turn) resultOf(v manifest.Verified, r *manifest.ToolResult) error {
 		o.Ended = t.now
 		if err := t.endOwnCall(row, r); err != nil {
 			return err
+		}
+		if r.Denial != nil {
+			if err := t.callRefused(o.Task, o.Call, byContact, *r.Denial); err != nil {
+				return err
+			}
 		}
 		if err := openCalls.Delete(t.Tx, o.Subject.String()); err != nil {
 			return err

@@ -71,7 +71,8 @@ type taskPage struct {
 	Meters []meter
 	Files  []file
 	Moving []moving
-	Ends   bool // whether the person can end it from here
+	Drawn  *drawing // the tree that the task stands in
+	Ends   bool     // whether the person can end it from here
 	Token  string
 }
 
@@ -114,6 +115,7 @@ func (s *Server) task(v *visit) error {
 			p.Meters = append(p.Meters, bar(m, b))
 		}
 	}
+	p.Drawn = draw(t.Tree)
 	for _, f := range t.Artifacts {
 		p.Files = append(p.Files, file{f.Name, manifest.Display(f.Name, 255), f.Digest, manifest.Display(f.MediaType, 100), approval.Size(f.Size)})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sealbridge/gateway/journal"
 	"sealbridge/manifest"
+	"sealbridge/manifest/task"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/signing"
@@ -189,8 +190,14 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	if err := t.placeOf(row, &v); err != nil {
 		return v, err
 	}
-	if err := t.gatesOf(row, &v); err != nil || !whole {
+	if err := t.gatesOf(row, &v); err != nil {
 		return v, err
+	}
+	if v.Waiting == "" && v.Group != nil && v.Group.State == policy.GroupDisagreed && row.Task.State() == task.Delivered && v.Outcome == "" {
+		v.Waiting, v.Mine = "you (the deliveries differ)", true
+	}
+	if !whole {
+		return v, nil
 	}
 	if v.Tree, err = t.treeOf(row); err != nil || row.Task.IsZero() {
 		return v, err

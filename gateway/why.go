@@ -8,6 +8,7 @@ import (
 
 	"sealbridge/manifest"
 	"sealbridge/manifest/task"
+	"sealbridge/policy"
 	"sealbridge/policy/approval"
 	"sealbridge/spec"
 )
@@ -222,6 +223,8 @@ func (t *turn) nextOf(row taskRow, v TaskView) (*Next, error) {
 		return n, nil
 	case row.Recovery != "":
 		return &Next{Who: v.With, What: "give back the history that this home lost", Until: row.RecoveryUntil, Then: "this gateway signs again once it has it (R4b)"}, nil
+	case v.Group != nil && v.Group.State == policy.GroupDisagreed && v.State == string(task.Delivered):
+		return &Next{Who: "you", What: "look at the deliveries, which differ, and end what you do not want", Until: v.Deadline, Then: "the task has timed out (H8)"}, nil
 	case v.Waiting != "":
 		return &Next{Who: "you", What: "answer the questions before this one: it stands in line (B9)"}, nil
 	case row.Task.IsZero():

@@ -20,7 +20,9 @@ const (
 	nodeGap   = 10
 	nodePad   = 8
 	lineHigh  = 14
-	letter    = 5.9 // of a line, on average
+	letter    = 6.9 // of a line in the head's weight, on average
+
+	small = "left" // the class of the lines that say what is left
 )
 
 type drawing struct {
@@ -67,22 +69,26 @@ func draw(root *gateway.TreeNode) *drawing {
 func (d *drawing) put(t gateway.TreeNode, deep, fromX, from int) {
 	n := treeNode{X: 1 + min(deep, treeDeep)*treeStep, Y: d.Height + 1, This: t.This, Link: "/tasks/" + t.TaskID}
 	n.W = treeWidth - n.X - 2
-	room := int(float64(n.W-2*nodePad) / letter)
+	room := float64(n.W-2*nodePad) / letter
 	state := t.State
 	if t.Waiting != "" {
 		state += ", waiting for " + t.Waiting
 	}
-	texts := []struct{ class, text string }{{"head", t.Title}, {"", shortOf(t.TaskID) + " · " + state + " · with " + t.With}, {"left", leftIn(t)}}
+	texts := []struct{ class, text string }{{"head", t.Title}, {"", shortOf(t.TaskID) + " · " + state + " · with " + t.With}, {small, leftIn(t)}}
 	for _, u := range t.Tools {
-		texts = append(texts, struct{ class, text string }{"left", fmt.Sprintf("%d of %d uses left: %s on %s", u.Left, u.Of, strings.Join(u.Tools, ", "), u.Resource)})
+		texts = append(texts, struct{ class, text string }{small, fmt.Sprintf("%d of %d uses left: %s on %s", u.Left, u.Of, strings.Join(u.Tools, ", "), u.Resource)})
 	}
 	whole := make([]string, len(texts))
 	for i, x := range texts {
-		n.Lines = append(n.Lines, treeLine{x.class, n.X + nodePad, n.Y + (i+1)*lineHigh, manifest.Display(x.text, room)})
+		most := room
+		if x.class == small {
+			most *= 1.15
+		}
+		n.Lines = append(n.Lines, treeLine{x.class, n.X + nodePad, n.Y + (i+1)*lineHigh, manifest.Display(x.text, int(most))})
 		whole[i] = manifest.Display(x.text, 300)
 	}
 	n.Whole = strings.Join(whole, " · ")
-	n.H = (len(texts)+1)*lineHigh - 2
+	n.H = (len(texts) + 1) * lineHigh
 	if !t.Share {
 		n.Bars = bars(t, n)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sealbridge/manifest"
+	"sealbridge/signing"
 	"sealbridge/spec"
 )
 
@@ -79,8 +81,23 @@ func TestAllMovesOrNone(t *testing.T) {
 }
 
 // TestParallelCallsDoNotOverspend is the try of B012: a budget of 10,000 and
-// calls of 3,000; a figure that is too large, negative or overflows changes nothing.
+// calls of 3,000, on a fresh account and after spending; a figure that is too
+// large, negative or overflows changes nothing.
 func TestParallelCallsDoNotOverspend(t *testing.T) {
+	for spent, want := range map[int64]int{0: 3, 1: 3, 1001: 2, 4001: 1, 7001: 0} {
+		l, admitted := open(10_000), 0
+		if spent > 0 {
+			l = must(l.Apply(Move{Op: Reserve, Account: purse, Hold: "before", Amount: spent}, Move{Op: Commit, Account: purse, Hold: "before", Amount: spent}))
+		}
+		for i := range 8 {
+			if next, err := l.Apply(Move{Op: Reserve, Account: purse, Hold: HoldID(fmt.Sprint(i)), Amount: 3000}); err == nil {
+				l, admitted = next, admitted+1
+			}
+		}
+		if admitted != want {
+			t.Errorf("after %d: %d calls admitted, want %d", spent, admitted, want)
+		}
+	}
 	l, admitted := open(10_000), 0
 	for i := range 8 {
 		if next, err := l.Apply(Move{Op: Reserve, Account: purse, Hold: HoldID(fmt.Sprint(i)), Amount: 3000}); err == nil {
@@ -97,6 +114,103 @@ func TestParallelCallsDoNotOverspend(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestChildrenGetNoFreshMoney is the try of B013: a root of 9,000 with 1,000
+// spent hands on 4,000 twice, has nothing for a third, and finds nothing for
+// itself while a child runs; all that was ever said to be used is within it.
+func TestChildrenGetNoFreshMoney(t *testing.T) {
+	key := manifest.TaskKey{}
+	root := MeterOf(key, InputTokens)
+	l := Ledger{}.With(root, Balance{Limit: 9000, Committed: 1000})
+	share := func(n byte) Move {
+		return Move{Op: Reserve, Account: root, Hold: ChildHold(signing.DigestOf([]byte{n})), Amount: 4000}
+	}
+	l = must(l.Apply(share(1), share(2)))
+	if _, err := l.Apply(share(3)); spec.ReasonOf(err) != spec.BudgetExhausted {
+		t.Errorf("a third child: %v, want budget-exhausted", err)
+	}
+	// Child 1 has spent 3,500 of its share: the root is judged against the whole share until it is back.
+	if _, err := l.Apply(Move{Op: Reserve, Account: root, Hold: "run-1", Amount: 4000}); spec.ReasonOf(err) != spec.BudgetExhausted {
+		t.Errorf("the root's own 4,000: %v, want budget-exhausted", err)
+	}
+	for n, used := range map[byte]int64{1: 3500, 2: 4500} { // the second says more than it had
+		l = must(l.Apply(SettleShare(l, key, signing.DigestOf([]byte{n}), manifest.Meters{InputTokens: used})...))
+	}
+	if b := l.Of(root); b.Committed != 8500 || b.Reserved() != 0 {
+		t.Errorf("in the end: %+v, want 8,500 and nothing held", b)
+	}
+	if _, err := l.Apply(Move{Op: Reserve, Account: root, Hold: "run-1", Amount: 501}); err == nil {
+		t.Error("past the limit")
+	}
+}
+
+// TestATreeNeverSpendsMoreThanItsRoot draws trees of shares: each task spends,
+// hands on, gets back what its children say they used, and says its own last
+// word while some are still out. Whoever spent what, the root's limit holds (B3, B013).
+func TestATreeNeverSpendsMoreThanItsRoot(t *testing.T) {
+	type node struct {
+		account  Account
+		up       int // its parent; -1: the root
+		child    signing.Digest
+		said     bool // its last word
+		consumed int64
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Int64Range(1, 1000).Draw(t, "limit")
+		nodes := []*node{{account: MeterOf(manifest.TaskKey{}, InputTokens), up: -1}}
+		l := Ledger{}.With(nodes[0].account, Balance{Limit: limit})
+		for step := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			n := nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "who")]
+			amount := rapid.Int64Range(0, 400).Draw(t, "amount")
+			hold := HoldID(fmt.Sprint("call-", step))
+			switch {
+			case n.said:
+			case rapid.Bool().Draw(t, "spend"):
+				next, err := l.Apply(Move{Op: Reserve, Account: n.account, Hold: hold, Amount: amount})
+				if err != nil {
+					continue
+				}
+				used := rapid.Int64Range(0, amount).Draw(t, "used")
+				l = must(next.Apply(Move{Op: Commit, Account: n.account, Hold: hold, Amount: used}))
+				n.consumed += used
+			case rapid.Bool().Draw(t, "hand on"):
+				child := signing.DigestOf([]byte(fmt.Sprint(len(nodes))))
+				next, err := l.Apply(Move{Op: Reserve, Account: n.account, Hold: ChildHold(child), Amount: amount})
+				if err != nil {
+					continue
+				}
+				a := Account{Kind: MeterAccount, Meter: InputTokens, Name: fmt.Sprint("child", len(nodes))} // at its own gateway
+				l = next.With(a, Balance{Limit: amount})
+				for i, x := range nodes {
+					if x == n {
+						nodes = append(nodes, &node{account: a, up: i, child: child})
+						break
+					}
+				}
+			case n.up >= 0: // its last word: what is still out below it counts whole
+				n.said = true
+				parent := nodes[n.up]
+				b := l.Of(n.account)
+				held, there := l.Of(parent.account).Holds[ChildHold(n.child)]
+				if !there {
+					t.Fatal("a share came back before its word")
+				}
+				used := b.Committed + b.Reserved()
+				l = must(l.Apply(Move{Op: Commit, Account: parent.account, Hold: ChildHold(n.child), Amount: min(used, held)}))
+			}
+			var spent int64
+			for _, x := range nodes {
+				spent += x.consumed
+				if b := l.Of(x.account); b.Committed+b.Reserved() > b.Limit {
+					t.Fatalf("%+v", b)
+				}
+			}
+			if spent > limit {
+				t.Fatalf("the tree spent %d of %d", spent, limit)
+			}
+		}
+	})
 }
 
 func TestAnAccountThatWasNeverOpenedHasNothing(t *testing.T) {

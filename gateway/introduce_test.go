@@ -77,10 +77,17 @@ func TestAHandedOnToolIsUsedByWhoWasIntroduced(t *testing.T) {
 		t.Errorf("the tool was called %d times, want 5", n)
 	}
 	for _, x := range []struct {
-		s  *side
-		id string
-	}{{ann, id}, {ben, id}, {ben, part}, {cleo, part}} {
-		x.s.holds(x.id, true)
+		s    *side
+		id   string
+		used int64 // uses that its bundle shows: Ann's gateway answered all of them
+	}{{ann, id, 5}, {ben, id, 3}, {ben, part, 0}, {cleo, part, 2}} {
+		r, used := x.s.holds(x.id, true), int64(0)
+		for _, u := range r.Facts.Tools {
+			used += u.Used
+		}
+		if used != x.used || len(r.Findings) > 0 {
+			t.Errorf("%s's bundle of %s shows %d uses, want %d: %+v", x.s.home.Config.Name, x.id, used, x.used, r.Findings)
+		}
 	}
 	cs, err := ann.g.Contacts(ctx, gateway.Owner, gateway.None{})
 	if err != nil || len(cs) != 2 {

@@ -35,11 +35,23 @@ type toolAnswer struct {
 func (a *audit) handed() {
 	tokens, holders, called := map[signing.Digest]bool{}, map[signing.DID]bool{}, map[signing.Digest]signing.DID{}
 	for _, d := range a.sorted {
-		if e, ok := d.signed.Document().(*manifest.Event); ok && d.good() && e.ManifestDigest == a.digest {
-			if f, ok := e.Body.Fact.(manifest.Granted); ok {
-				for _, t := range f.Tokens {
-					tokens[signing.DigestOf(t.Bytes())] = true
-				}
+		e, ok := d.signed.Document().(*manifest.Event)
+		if !ok || !d.good() || e.ManifestDigest != a.digest {
+			continue
+		}
+		var in *manifest.Introduction
+		switch f := e.Body.Fact.(type) {
+		case manifest.Granted:
+			for _, t := range f.Tokens {
+				tokens[signing.DigestOf(t.Bytes())] = true
+			}
+			in = f.Issuer
+		case manifest.Delegated:
+			in = f.Worker
+		}
+		if in != nil {
+			if c, err := in.Agent(); err == nil {
+				holders[c.AgentDid] = true
 			}
 		}
 	}
@@ -272,11 +284,14 @@ func said(x *toolAnswer) string {
 	return s
 }
 
-func (c *toolCall) last() *toolAnswer {
-	if len(c.answers) == 0 {
-		return nil
+// last is the answer that stays: a final one, whatever else came in its second.
+func (c *toolCall) last() (x *toolAnswer) {
+	for _, y := range c.answers {
+		if x == nil || final(y) || !final(x) {
+			x = y
+		}
 	}
-	return c.answers[len(c.answers)-1]
+	return x
 }
 
 // charged is the answer that says that the tool was called, or may have been.
@@ -396,15 +411,27 @@ func (a *audit) strayAnswers(calls map[signing.Digest]*toolCall) {
 // counts holds the uses that answers say are left against the uses that were
 // answered before: a gateway knows its own count (B7).
 func (a *audit) counts(used map[manifest.CapabilityID]*ToolUse, order []*toolCall) {
-	before := map[manifest.CapabilityID]int64{}
+	type count struct {
+		earlier, at int64 // uses answered before a second, and up to its end
+		second      time.Time
+	}
+	counts := map[manifest.CapabilityID]*count{}
 	for _, c := range order {
 		x := c.charged()
-		if x == nil {
-			continue
+		if x == nil || c.link != 1 {
+			continue // what is left of a third owner's root is more than this task shows
 		}
-		before[c.of]++
-		if u := used[c.of]; u != nil && u.Of > 0 && x.r.UsesLeft > u.Of-before[c.of] {
-			a.find(Note, spec.VerificationFailed, x.doc, "/usesLeft", "B7", fmt.Sprintf("says that %d uses are left; of %d, %d were answered", x.r.UsesLeft, u.Of, before[c.of]))
+		n := counts[c.of]
+		if n == nil {
+			n = &count{}
+			counts[c.of] = n
+		}
+		if t := x.r.At.Time().Truncate(time.Second); t.After(n.second) {
+			n.earlier, n.second = n.at, t
+		}
+		n.at++
+		if u := used[c.of]; u != nil && u.Of > 0 && x.r.UsesLeft > u.Of-n.earlier-1 {
+			a.find(Note, spec.VerificationFailed, x.doc, "/usesLeft", "B7", fmt.Sprintf("says that %d uses are left; of %d, %d were answered", x.r.UsesLeft, u.Of, n.earlier+1))
 		}
 	}
 	for _, id := range sortedIDs(used) {

@@ -122,6 +122,28 @@ func carriers(mark string, first int) (pids []int) {
 	return pids
 }
 
+// descendants are a process and all that it started, directly or not: in a
+// process space of its own that is everybody, because who loses a parent there
+// gets the first one. false where the kernel keeps no list of children.
+func descendants(first int) (pids []int, ok bool) {
+	pids = []int{first}
+	for i := 0; i < len(pids); i++ {
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pids[i]) + "/task/*/children")
+		if i == 0 && len(threads) == 0 {
+			return pids, false
+		}
+		for _, list := range threads {
+			b, _ := os.ReadFile(list)
+			for _, field := range bytes.Fields(b) {
+				if pid, err := strconv.Atoi(string(field)); err == nil {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	return pids, true
+}
+
 // nameless is what processes of a run hold in files that have no name any more,
 // or never had one: they lie on the disk, or in memory, all the same.
 func nameless(pids []int, fresh func(fs.FileInfo) bool) (bytes int64) {

@@ -63,7 +63,12 @@ func (x *Exec) start(ctx context.Context, res *Result, c Command, path string, i
 		return &spec.Error{Reason: spec.Unavailable, Path: "/argv", Limit: "the program does not start", Err: err}
 	}
 	taken := &quota{ws: res.workspace, limit: c.Disk, names: maxNames, memory: c.Total, end: func(err error) { cancel(err) },
-		pids: func() []int { return append(carriers(res.workspace.mark, cmd.Process.Pid), cmd.Process.Pid) }}
+		pids: func() []int {
+			if pids, ok := descendants(cmd.Process.Pid); ok && isolate {
+				return pids
+			}
+			return append(carriers(res.workspace.mark, cmd.Process.Pid), cmd.Process.Pid)
+		}}
 	clock.freeze = l.freeze
 	var watch sync.WaitGroup
 	watch.Go(func() { clock.watch(ctx) })

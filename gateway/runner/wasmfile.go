@@ -86,16 +86,22 @@ func (o *openFile) Readdir(n int) (out []sys.Dirent, errno sys.Errno) {
 	return out, errno
 }
 
-// grow pays for a file that reaches to an end.
-func (o *openFile) grow(end int64) sys.Errno {
-	info, err := o.f.Stat()
+// grow does what may make a file reach to an end: it is paid for first, and what
+// did not come of it is given back.
+func (o *openFile) grow(end int64, do func() (int, error)) (int, sys.Errno) {
+	before, err := o.f.Stat()
 	if err != nil {
-		return sys.UnwrapOSError(err)
+		return 0, sys.UnwrapOSError(err)
 	}
-	if more := end - info.Size(); more > 0 && !o.in.charge(more) {
-		return full
+	more := max(end-before.Size(), 0)
+	if !o.in.charge(more) {
+		return 0, full
 	}
-	return 0
+	n, err := do()
+	if after, serr := o.f.Stat(); serr == nil {
+		o.in.left += more - (after.Size() - before.Size())
+	}
+	return n, sys.UnwrapOSError(err)
 }
 
 func (o *openFile) Write(b []byte) (int, sys.Errno) {
@@ -107,40 +113,22 @@ func (o *openFile) Write(b []byte) (int, sys.Errno) {
 	if err != nil {
 		return 0, sys.UnwrapOSError(err)
 	}
-	if errno := o.grow(at + int64(len(b))); errno != 0 {
-		return 0, errno
-	}
-	n, err := o.f.Write(b)
-	return n, sys.UnwrapOSError(err)
+	return o.grow(at+int64(len(b)), func() (int, error) { return o.f.Write(b) })
 }
 
 func (o *openFile) Pwrite(b []byte, at int64) (int, sys.Errno) {
 	if at < 0 || at > 1<<62 {
 		return 0, sys.EINVAL
 	}
-	if errno := o.grow(at + int64(len(b))); errno != 0 {
-		return 0, errno
-	}
-	n, err := o.f.WriteAt(b, at)
-	return n, sys.UnwrapOSError(err)
+	return o.grow(at+int64(len(b)), func() (int, error) { return o.f.WriteAt(b, at) })
 }
 
 func (o *openFile) Truncate(size int64) sys.Errno {
-	info, err := o.f.Stat()
-	switch {
-	case err != nil:
-		return sys.UnwrapOSError(err)
-	case size < 0:
+	if size < 0 {
 		return sys.EINVAL
 	}
-	if errno := o.grow(size); errno != 0 {
-		return errno
-	}
-	if err := o.f.Truncate(size); err != nil {
-		return sys.UnwrapOSError(err)
-	}
-	o.in.left += max(0, info.Size()-size)
-	return 0
+	_, errno := o.grow(size, func() (int, error) { return 0, o.f.Truncate(size) })
+	return errno
 }
 
 func (o *openFile) Close() sys.Errno {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -330,4 +333,219 @@ func TestAProgramThatClaimsMoreThanThereIsDoesNotDeliver(t *testing.T) { // B2, 
 		t.Errorf("%+v", b)
 	}
 	ann.verifies(p.Task)
+}
+
+// deskCall is one call of an agent in its session.
+func deskCall(t *testing.T, at string) (status int) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/v1/messages", strings.NewReader(`{"model":"m-1","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("X-Api-Key", "sba_scribe")
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode
+}
+
+// atDeskWithADoor is a task of an agent in its session that calls models by the gateway.
+func atDeskWithADoor(t *testing.T, change func(*manifest.Draft)) (ann, ben *side, id, at string) {
+	t.Helper()
+	s := model(t, nil)
+	ann, ben = pair(t)
+	ben.models = &boxModels{at: s.URL}
+	ben.rules.Providers = map[string]gateway.Provider{"tests": {Kind: gateway.KindAnthropic, Host: strings.TrimPrefix(s.URL, "http://"), Models: []string{"m-1"}}}
+	ben.rules.Agents = map[string]gateway.Agent{"scribe": {Session: true, Model: "door"}}
+	ben.restart()
+	id = ann.proposeWith(change).Task
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ready(t, ben, id)
+	ben.models.llm.Identify = func(token string) (string, bool) { return "scribe", token == "sba_scribe" }
+	desk := httptest.NewServer(ben.models.llm.Sessions())
+	t.Cleanup(desk.Close)
+	return ann, ben, id, desk.URL
+}
+
+func TestCallsOfAnAgentInItsSessionCountForItsTask(t *testing.T) { // X4b, X4h, B6
+	ann, ben, id, at := atDeskWithADoor(t, budget(20_000, 1000, "stop"))
+	ctx := context.Background()
+	if status := deskCall(t, at); status != http.StatusForbidden {
+		t.Errorf("before start_task: %d", status)
+	}
+	if _, err := ben.g.StartWork(ctx, scribe, gateway.Ref{Task: id}); err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{at, at + "/task/" + id} {
+		if status := deskCall(t, where); status != http.StatusOK {
+			t.Errorf("%s: %d", where, status)
+		}
+	}
+	if status := deskCall(t, at+"/task/task_01KBQ4T9YJ6W2M8Z3R5X7C1D0E"); status != http.StatusNotFound {
+		t.Errorf("a task of nobody: %d", status)
+	}
+	if _, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "half", InputTokens: 19_999}); err != nil { // counted is what went through
+		t.Fatal(err)
+	}
+	if _, err := ben.g.ReturnResult(ctx, scribe, gateway.Returned{Told: gateway.Told{Task: id}, Output: lines("3")}); err != nil {
+		t.Fatal(err)
+	}
+	if status := deskCall(t, at); status != http.StatusForbidden {
+		t.Errorf("after its delivery: %d", status)
+	}
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(id).Released })
+	rep := ann.verifies(id)
+	if f := rep.Facts; f.Model != "door" || f.Used.InputTokens != 200 || f.Used.OutputTokens != 20 || f.Used.Source.InputTokens != "claimed" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestASessionWhoseTokensAreUsedUpEndsOrStartsAnew(t *testing.T) { // B5, X4f
+	for _, over := range []string{"stop", "ask"} {
+		t.Run(over, func(t *testing.T) {
+			ann, ben, id, at := atDeskWithADoor(t, budget(20_000, 15, over))
+			ctx := context.Background()
+			start := func() {
+				t.Helper()
+				if _, err := ben.g.StartWork(ctx, scribe, gateway.Ref{Task: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start()
+			for want, calls := http.StatusOK, 3; calls > 0; calls-- {
+				if calls == 1 {
+					want = http.StatusPaymentRequired
+				}
+				if status := deskCall(t, at); status != want {
+					t.Errorf("%d calls left: %d, want %d", calls, status, want)
+				}
+			}
+			if over == "stop" {
+				ann.until("failed", func() bool { return ann.state(id).Outcome == "failed" })
+				return
+			}
+			ben.allow(manifest.BudgetGate)
+			ann.allow(manifest.BudgetGate)
+			ben.until("amended", func() bool { return ben.state(id).Budget["output_tokens"].Limit == 30 })
+			start()
+			if status := deskCall(t, at); status != http.StatusOK {
+				t.Errorf("after both said yes: %d", status)
+			}
+			if b := ben.state(id).Budget["output_tokens"]; b.Committed != 25 || b.Reserved != 0 {
+				t.Errorf("%+v", b)
+			}
+		})
+	}
+}
+
+// ledgerModel is what the two meters of tokens have to be: a second, simpler count.
+type ledgerModel struct {
+	limit, charged [2]int64
+	open           map[string][2]int64 // by lease
+}
+
+func (m *ledgerModel) free(i int) int64 {
+	free := m.limit[i] - m.charged[i]
+	for _, held := range m.open {
+		free -= held[i]
+	}
+	return free
+}
+
+// end charges a call: used where it is a figure, as far as there is anything left.
+func (m *ledgerModel) end(id string, used [2]int64) {
+	held, there := m.open[id]
+	if !there {
+		return
+	}
+	for i := range used {
+		n := held[i]
+		if used[i] >= 0 && used[i] <= 1<<53 {
+			n = min(used[i], held[i]+m.free(i))
+		}
+		m.charged[i] += n
+	}
+	delete(m.open, id)
+}
+
+// B2 on any interleaving of calls, ends of every kind and stops: the meters are
+// what a second count says, to the token.
+func TestMetersOfCallsHoldOnAnySchedule(t *testing.T) { // B1, B2, B6, B011
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			_, ben, id, _ := atDeskWithADoor(t, budget(5000, 2000, "stop"))
+			ctx := context.Background()
+			if _, err := ben.g.StartWork(ctx, scribe, gateway.Ref{Task: id}); err != nil {
+				t.Fatal(err)
+			}
+			run, err := ben.g.ModelRunOf(ctx, scribe, gateway.Ref{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &ledgerModel{limit: [2]int64{5000, 2000}, open: map[string][2]int64{}}
+			leases := map[string]gateway.ModelLease{}
+			var old []gateway.ModelLease // ended, or lost by a stop
+			for step := range 150 {
+				switch k := r.IntN(20); {
+				case k < 9:
+					in := gateway.ModelCall{Run: run, Kind: gateway.KindAnthropic, Model: "m-1", Input: r.Int64N(300), Output: 1 + r.Int64N(200), Least: 1}
+					if m.free(0) < in.Input || m.free(1) < in.Least {
+						continue // it would wait, or end the run
+					}
+					lease, err := ben.g.BeginModelCall(ctx, in)
+					if err != nil {
+						t.Fatalf("step %d: %v", step, err)
+					}
+					if want := min(in.Output, m.free(1)); lease.Output != want {
+						t.Fatalf("step %d: %d tokens of output, want %d", step, lease.Output, want)
+					}
+					leases[lease.ID], m.open[lease.ID] = lease, [2]int64{in.Input, lease.Output}
+				case k < 18 && len(leases) > 0:
+					ids := slices.Sorted(maps.Keys(leases))
+					lease := leases[ids[r.IntN(len(ids))]]
+					figure := func() int64 {
+						return []int64{gateway.Unknown, -1 << 60, 1<<53 + 1, r.Int64N(5), r.Int64N(200), r.Int64N(100), r.Int64N(50)}[r.IntN(7)]
+					}
+					used := gateway.ModelUse{Input: figure(), Output: figure()}
+					for range 1 + r.IntN(2) { // an end that comes twice is one
+						if err := ben.g.EndModelCall(ctx, lease, used); err != nil {
+							t.Fatalf("step %d: %v", step, err)
+						}
+					}
+					m.end(lease.ID, [2]int64{used.Input, used.Output})
+					delete(leases, lease.ID)
+					old = append(old, lease)
+				case k == 18 && len(old) > 0: // an end that comes late
+					if err := ben.g.EndModelCall(ctx, old[r.IntN(len(old))], gateway.ModelUse{Input: 1000, Output: 1000}); err != nil {
+						t.Fatalf("step %d: %v", step, err)
+					}
+				case k == 19:
+					ben.restart()
+					for id, lease := range leases {
+						m.end(id, [2]int64{gateway.Unknown, gateway.Unknown})
+						old = append(old, lease)
+					}
+					clear(leases)
+				}
+				b := ben.state(id).Budget
+				for i, name := range []string{"input_tokens", "output_tokens"} {
+					var held int64
+					for _, h := range m.open {
+						held += h[i]
+					}
+					if got := b[name]; got.Committed != m.charged[i] || got.Reserved != held || got.Committed+got.Reserved > got.Limit {
+						t.Fatalf("step %d: %s is %+v, want %d charged and %d held", step, name, got, m.charged[i], held)
+					}
+				}
+			}
+		})
+	}
 }

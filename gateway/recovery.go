@@ -115,9 +115,9 @@ func (t *turn) commitUpTo(row taskRow, used manifest.Meters, hold policy.HoldID)
 	return t.move(l, ms)
 }
 
-// unknownRun charges the working time of a run that this home may have begun
-// before it was put back and knows no end of (B1): from when the turn was ours
-// until the recovery began.
+// unknownRun charges a run that this home may have begun before it was put back
+// and knows no end of (B1): working time from when the turn was ours until the
+// recovery began, and all tokens where the agent had a model.
 func (t *turn) unknownRun(row taskRow) error {
 	if row.Role != manifest.Worker || row.Task.State() != task.Working {
 		return nil
@@ -150,8 +150,12 @@ func (t *turn) unknownRun(row taskRow) error {
 	if err != nil {
 		return err
 	}
-	used := l.Of(policy.MeterOf(row.Key, policy.WallClockSeconds)).Committed + worked
-	return t.commitUpTo(row, manifest.Meters{WallClockSeconds: used}, "unknown-run")
+	used := manifest.Meters{WallClockSeconds: l.Of(policy.MeterOf(row.Key, policy.WallClockSeconds)).Committed + worked}
+	if row.accepted().Model != modelNone {
+		limits := row.Task.Limits()
+		used.InputTokens, used.OutputTokens = limits.InputTokens, limits.OutputTokens
+	}
+	return t.commitUpTo(row, used, "unknown-run")
 }
 
 // Recover puts every open task into recovery: the home was put back from a

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"sealbridge/gateway"
+	"sealbridge/gateway/runner"
 	"sealbridge/manifest"
 	"sealbridge/policy/approval"
 )
@@ -103,4 +105,48 @@ func TestAPeerThatHoldsMoreOfUsThanWeDoPutsUsIntoRecovery(t *testing.T) { // R4b
 			t.Errorf("asks: %+v, %v", as, err)
 		}
 	})
+}
+
+// stuck is a runner whose programs never end by themselves.
+type stuck struct {
+	counter
+	begun chan struct{}
+}
+
+func (s stuck) Run(ctx context.Context, _ runner.Command) (runner.Result, error) {
+	s.begun <- struct{}{}
+	<-ctx.Done()
+	return runner.Result{Exit: -1, Cancelled: true}, nil
+}
+
+func TestWhatARestoredHomeMayHaveUsedIsCharged(t *testing.T) { // R4b, B1
+	for model, want := range map[string]int64{"own": 5000, "none": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			ann, ben := pair(t)
+			begun := make(chan struct{}, 10)
+			ben.run = stuck{begun: begun}
+			ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"x"}, Model: model}
+			ben.restart()
+			p := ann.proposeWith(func(d *manifest.Draft) { d.Deadline, d.Budget.InputTokens = "40d", "5000" })
+			ann.allow(manifest.ContractGate)
+			ben.ask(manifest.ContractGate)
+			backup := filepath.Join(t.TempDir(), "backup")
+			if err := ben.journal.Backup(t.Context(), backup); err != nil {
+				t.Fatal(err)
+			}
+			ben.allow(manifest.ContractGate)
+			<-begun
+			ann.until("working", func() bool { return ann.state(p.Task).State == "working" })
+			ben.putBack(backup)
+			if err := ben.g.Recover(t.Context(), "put back from a backup"); err != nil {
+				t.Fatal(err)
+			}
+			ben.until("given back", func() bool { return ben.state(p.Task).State == "working" })
+			later(15*24*time.Hour, ann, ben)
+			ben.until("recovered", func() bool { return ben.state(p.Task).Recovery == "" })
+			if b := ben.state(p.Task).Budget["input_tokens"]; b.Committed != want || b.Committed+b.Reserved > b.Limit {
+				t.Errorf("%s: %+v, want %d charged", model, b, want)
+			}
+		})
+	}
 }

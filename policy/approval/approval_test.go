@@ -401,3 +401,16 @@ func FuzzOpen(f *testing.F) {
 		approval.Chips(a, approval.Waiting)
 	})
 }
+
+func TestWhatAProviderReadsIsAskedEachTime(t *testing.T) { // G6, X5
+	a := gates(t)["accept"].ask(t)
+	a.Agent, a.From.Confirmed = "coder", true
+	a.Model = "none"
+	if err := approval.CanStand(a); err != nil {
+		t.Fatal(err)
+	}
+	a.Model = "door"
+	if err := approval.CanStand(a); spec.ReasonOf(err) != spec.NotPermitted {
+		t.Errorf("%v", err)
+	}
+}

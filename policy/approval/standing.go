@@ -14,7 +14,7 @@ import (
 
 // CanStand says why a yes to this ask cannot be a standing one; nil if it can
 // (G6). Never for a delivery, an amendment or what is handed on; never for what
-// moves money, destroys, cannot be undone or hands out a credential; never where
+// a model provider reads, moves money, destroys, cannot be undone or hands out a credential; never where
 // more than one person or a fresh presence is asked for each time.
 func CanStand(a Ask) error {
 	no := func(why string) error { return spec.Refuse(spec.NotPermitted, "", "G6: no standing yes "+why) }
@@ -25,6 +25,8 @@ func CanStand(a Ask) error {
 		return no("where each one is to be decided again, or by several people")
 	case !a.From.Confirmed:
 		return no("to a contact that nobody confirmed")
+	case a.Model == "door":
+		return no("where a model provider reads the inputs: each yes says which")
 	case a.Agent == "":
 		return no("to yourself: it is for an agent of yours")
 	}

@@ -82,13 +82,7 @@ func modelList(a *app) *cobra.Command {
 		}
 		for _, n := range slices.Sorted(maps.Keys(h.Config.Models)) {
 			m := h.Config.Models[n]
-			key := "no key"
-			switch _, err := m.Key(a.home); {
-			case err != nil:
-				key = "key cannot be read: " + err.Error()
-			case m.KeyFile+m.KeyEnv != "":
-				key = "key in " + cmp.Or(m.KeyFile, "$"+m.KeyEnv)
-			}
+			_, key := keyStands(a.home, m)
 			a.print("%-12s %s (%s), %s; %s\n", n, m.Host(), m.Kind, strings.Join(m.Models, " "), key)
 		}
 		return nil
@@ -110,4 +104,29 @@ func modelRemove(a *app) *cobra.Command {
 		a.print("%s removed; the key's file is yours and stays\n", args[0])
 		return nil
 	}}
+}
+
+// keyStands says where a provider's key is, and whether it can be read. A
+// variable is the gateway's: nobody else can look.
+func keyStands(dir string, m home.Model) (ok bool, text string) {
+	switch {
+	case m.KeyEnv != "":
+		return true, "key in $" + m.KeyEnv + " where the gateway runs"
+	case m.KeyFile == "":
+		return true, "no key"
+	}
+	if _, err := m.Key(dir); err != nil {
+		return false, "the key cannot be read: " + err.Error()
+	}
+	return true, "key in " + m.KeyFile
+}
+
+// modelsStand are doctor's lines on providers: without its key every call of an agent is refused.
+func modelsStand(h *home.Home) (fs []finding) {
+	for _, n := range slices.Sorted(maps.Keys(h.Config.Models)) {
+		m := h.Config.Models[n]
+		ok, key := keyStands(h.Dir, m)
+		fs = append(fs, finding{"model", ok, n + " (" + m.Host() + "): " + key})
+	}
+	return fs
 }

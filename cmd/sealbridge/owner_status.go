@@ -103,6 +103,7 @@ func (a *app) examine(ctx context.Context, h *home.Home) (fs []finding) {
 			}
 		}
 	}
+	fs = append(fs, modelsStand(h)...)
 	if ok, text := a.approversStand(ctx, h); text != "" {
 		add("approvers", ok, "%s", text)
 	}

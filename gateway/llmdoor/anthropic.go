@@ -28,7 +28,7 @@ var (
 	// messagesBoth is what a call and a count of its tokens have in common.
 	messagesBoth = members{
 		"model":         text,
-		"messages":      list(members{"role": word("user", "assistant"), "content": textOr(messagesBlocks)}.shape),
+		"messages":      list(members{"role": word("user", "assistant", "system"), "content": textOr(messagesBlocks)}.shape),
 		"system":        textOr(list(byType{"text": messagesText}.shape)),
 		"tools":         list(byType{"": messagesTool, "custom": messagesTool}.shape),
 		"tool_choice":   members{"type": word("auto", "any", "tool", "none"), "name": text, "disable_parallel_tool_use": boolean}.shape,
@@ -82,6 +82,7 @@ var betas = map[string]bool{
 	"prompt-caching-2024-07-31": true, "extended-cache-ttl-2025-04-11": true, "prompt-caching-scope-2026-01-05": true, "token-counting-2024-11-01": true,
 	"token-efficient-tools-2025-02-19": true, "output-128k-2025-02-19": true, "context-1m-2025-08-07": true,
 	"context-management-2025-06-27": true, "effort-2025-11-24": true, "structured-outputs-2025-11-13": true,
+	"mid-conversation-system-2026-04-07": true, "thinking-token-count-2026-05-13": true,
 }
 
 func allowedBetas(headers []string) string {

@@ -132,7 +132,7 @@ func TestWhatIsListedGoesOn(t *testing.T) { // X4c, X4d
 			"tools":[{"name":"Bash","description":"runs","input_schema":{"type":"object","properties":{"mcp_servers":{"type":"string"}}}}],
 			"messages":[{"role":"user","content":[{"type":"text","text":"<a> & \"b\" é 😀"}]},
 				{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"tool_use","id":"t","name":"Bash","input":{"type":"image","source":{"type":"url","url":"https://x"}}}]},
-				{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":false,"content":[{"type":"text","text":"ok"}]}]}]}`, `"input":{"type":"image","source":{"type":"url","url":"https://x"}}`},
+				{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":false,"content":[{"type":"text","text":"ok"}]}]},{"role":"system","content":"now"}]}`, `"input":{"type":"image","source":{"type":"url","url":"https://x"}}`},
 		"chat": {chatPath, `{"model":"m-1","max_tokens":9,"n":1,"store":false,"tools":[{"type":"function","function":{"name":"f","parameters":{},"strict":true}}],"tool_choice":"auto",
 			"messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}}]},
 				{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"y"}]}`, `"max_tokens":9`},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sealbridge/gateway"
@@ -20,9 +21,13 @@ import (
 
 // row makes owners who stand in a row: each knows only its neighbours. All but
 // the first have an agent that works in its owner's session.
-func row(t testing.TB, names ...string) (out []*side) {
+func row(t testing.TB, names ...string) []*side {
 	t.Helper()
-	mem := relaytest.NewMemory()
+	return rowOn(t, relaytest.NewMemory(), names...)
+}
+
+func rowOn(t testing.TB, mem *relaytest.Memory, names ...string) (out []*side) {
+	t.Helper()
 	dial := func(s side) gatewayConn { return mem.Conn(s.home.Agent) }
 	for i, name := range names {
 		s := newSide(t, dial, mem.Address(), name)
@@ -387,5 +392,87 @@ func TestAWiderPartIsRefusedAtTheDoor(t *testing.T) {
 	}
 	if b := ben.state(id).Budget["tool_calls"]; b.Reserved != 0 {
 		t.Errorf("a refused part keeps %+v", b)
+	}
+}
+
+// Children get no fresh money (B013): root 9,000 tokens of which 1,000 are
+// spent; of parts that ask for 4,000 each and come at the same time two get it,
+// whoever is killed meanwhile, and the root's own work is held against what they
+// hold, not against what they have said.
+func TestATreeNeverUsesMoreThanItsRoot(t *testing.T) {
+	sides := row(t, "Ann", "Ben", "Cleo")
+	ann, ben, cleo := sides[0], sides[1], sides[2]
+	ctx := context.Background()
+	in := ann.deep(1)
+	in.Draft.Budget = manifest.DraftBudget{InputTokens: "9000", OutputTokens: "9000", ToolCalls: "9", Time: "15m"}
+	id := begun(t, ann, ben, in)
+	if _, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "read it", InputTokens: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	got := make([]error, 5)
+	made := make([]string, 5)
+	for i := range got {
+		sub := partOf(id, "Cleo")
+		sub.Draft.Title = "Part " + string(rune('a'+i))
+		sub.Draft.Budget = manifest.DraftBudget{InputTokens: "4000", OutputTokens: "1", ToolCalls: "1", Time: "1m"}
+		wg.Go(func() {
+			p, err := ben.g.Propose(ctx, scribe, sub)
+			made[i], got[i] = p.Task, err
+		})
+	}
+	wg.Wait()
+	var took []string
+	for i, err := range got {
+		switch {
+		case err == nil:
+			took = append(took, made[i])
+		case spec.ReasonOf(err) != spec.BudgetExhausted:
+			t.Errorf("part %d: %v", i, err)
+		}
+	}
+	if len(took) != 2 {
+		t.Fatalf("%d parts got 4,000 of 8,000", len(took))
+	}
+	within := func(where string) {
+		t.Helper()
+		if b := ben.state(id).Budget["input_tokens"]; b.Committed+b.Reserved > 9000 {
+			t.Errorf("%s: %+v of 9,000", where, b)
+		}
+	}
+	within("asked")
+	ben.restart()
+	for range took {
+		ann.agrees(id, "delegation")
+	}
+	for range took {
+		ben.agrees(id, "delegation")
+	}
+	ben.restart()
+	within("delegated")
+	for _, p := range took {
+		ben.agrees(p, "contract")
+		starts(t, cleo, p)
+	}
+	if _, err := cleo.g.Checkpoint(ctx, scribe, gateway.Told{Task: took[0], Text: "much of it", InputTokens: 3500}); err != nil {
+		t.Fatal(err)
+	}
+	cleo.restart()
+	over, err := ben.g.Checkpoint(ctx, scribe, gateway.Told{Task: id, Text: "on my own", InputTokens: 5000})
+	if err == nil && over.Outcome == "" {
+		t.Errorf("the root's own work goes on past what is left: %+v", over.Used)
+	}
+	within("after its own")
+	ann.until("ended", func() bool { return ann.state(id).Outcome == "failed" })
+	for _, p := range took {
+		cleo.until("ended", func() bool { return cleo.state(p).Outcome != "" })
+	}
+	ben.until("shares back", func() bool { return ben.state(id).Budget["input_tokens"].Reserved == 0 })
+	within("at the end")
+	if used := ann.state(id).Budget["input_tokens"].Committed; used > 9000 {
+		t.Errorf("Ann is told of %d tokens", used)
+	}
+	for _, s := range []*side{ann, ben} {
+		s.holds(id, true)
 	}
 }

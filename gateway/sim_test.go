@@ -113,53 +113,59 @@ func simulate(t *testing.T, seed uint64) {
 	later(3*24*time.Hour, ann, ben) // past every deadline and ask
 	time.Sleep(2 * time.Hour)       // what that comes to
 	for _, id := range tasks {
-		a, b := ann.state(id), ben.state(id)
-		t.Logf("outcome %s, %d and %d events, %d amendments", a.Outcome, len(a.History), len(b.History), len(a.Changes))
-		if a.Outcome == "" {
-			t.Errorf("seed %d: %s has no outcome at Ann's: %s", seed, id, a.State)
+		agree(t, seed, ann, ben, id)
+	}
+}
+
+// agree holds the two ends of a task against each other, once all has arrived.
+func agree(t *testing.T, seed uint64, ann, ben *side, id string) {
+	t.Helper()
+	a, b := ann.state(id), ben.state(id)
+	t.Logf("outcome %s, %d and %d events, %d amendments", a.Outcome, len(a.History), len(b.History), len(a.Changes))
+	if a.Outcome == "" {
+		t.Errorf("seed %d: %s has no outcome at the requester's: %s", seed, id, a.State)
+	}
+	if a.State == "dropped" { // never said
+		if b.TaskID != "" {
+			t.Errorf("seed %d: the worker knows a task that was never said", seed)
 		}
-		if a.State == "dropped" { // never said
-			if b.TaskID != "" {
-				t.Errorf("seed %d: Ben knows a task that was never said", seed)
-			}
-			continue
+		return
+	}
+	if b.TaskID != "" && a.Outcome != b.Outcome {
+		t.Errorf("seed %d: the requester says %s, the worker says %s", seed, a.Outcome, b.Outcome)
+	}
+	if b.TaskID != "" && fmt.Sprint(a.Chain.Requester, a.Chain.Worker) != fmt.Sprint(b.Chain.Requester, b.Chain.Worker) {
+		t.Errorf("seed %d: the histories differ: %+v, %+v", seed, a.Chain, b.Chain)
+	}
+	for _, s := range []*side{ann, ben} {
+		v := s.state(id)
+		once := map[manifest.Kind]int{}
+		for _, m := range v.History {
+			once[m.Kind]++
 		}
-		if b.TaskID != "" && a.Outcome != b.Outcome {
-			t.Errorf("seed %d: Ann says %s, Ben says %s", seed, a.Outcome, b.Outcome)
-		}
-		if b.TaskID != "" && fmt.Sprint(a.Chain.Requester, a.Chain.Worker) != fmt.Sprint(b.Chain.Requester, b.Chain.Worker) {
-			t.Errorf("seed %d: the histories differ: %+v, %+v", seed, a.Chain, b.Chain)
-		}
-		for _, s := range []*side{ann, ben} {
-			v := s.state(id)
-			once := map[manifest.Kind]int{}
-			for _, m := range v.History {
-				once[m.Kind]++
-			}
-			for _, k := range []manifest.Kind{manifest.KindProposed, manifest.KindAccepted, manifest.KindStarted, manifest.KindCompleted} {
-				if once[k] > 1 {
-					t.Errorf("seed %d: %s said %d times", seed, k, once[k])
-				}
-			}
-			for meter, b := range v.Budget {
-				if b.Committed+b.Reserved > b.Limit && b.Limit > 0 || b.Committed < 0 {
-					t.Errorf("seed %d: %s %+v", seed, meter, b)
-				}
-			}
-			if v.Breach != "" || once[manifest.KindDisputed] > 0 {
-				t.Errorf("seed %d: %s: breach %q, %+v", seed, s.home.Config.Name, v.Breach, v.History)
+		for _, k := range []manifest.Kind{manifest.KindProposed, manifest.KindAccepted, manifest.KindStarted, manifest.KindCompleted} {
+			if once[k] > 1 {
+				t.Errorf("seed %d: %s said %d times", seed, k, once[k])
 			}
 		}
-		if a.Outcome == "completed" {
-			ann.verifies(id)
-			ben.verifies(id)
+		for meter, b := range v.Budget {
+			if b.Committed+b.Reserved > b.Limit && b.Limit > 0 || b.Committed < 0 {
+				t.Errorf("seed %d: %s %+v", seed, meter, b)
+			}
 		}
+		if v.Breach != "" || once[manifest.KindDisputed] > 0 {
+			t.Errorf("seed %d: %s: breach %q, %+v", seed, s.home.Config.Name, v.Breach, v.History)
+		}
+	}
+	if a.Outcome == "completed" {
+		ann.verifies(id)
+		ben.verifies(id)
 	}
 }
 
 // step is one thing that happens.
 func step(t *testing.T, c *chance, sides []*side, tasks []string) {
-	s := sides[c.in(2)]
+	s := sides[c.in(len(sides))]
 	switch c.in(8) {
 	case 0: // a crash, and a start some time later
 		s.stop()

@@ -34,8 +34,9 @@ type TaskView struct {
 	Changes        []ChangeView       `json:"changes"` // amendments that either owner asked for, the requester's first
 	Chain          Chain              `json:"chain"`
 	Artifacts      []FileView         `json:"artifacts"`
-	Transfers      []TransferView     `json:"transfers"` // files on their way, either way
-	Checks         []CheckView        `json:"checks"`    // of the last delivery that was checked
+	Transfers      []TransferView     `json:"transfers"`       // files on their way, either way
+	Calls          []CallView         `json:"calls,omitempty"` // on granted tools
+	Checks         []CheckView        `json:"checks"`          // of the last delivery that was checked
 	History        []Moment           `json:"history"`
 	Released       bool               `json:"released"`
 	Breach         string             `json:"breach,omitempty"`
@@ -208,6 +209,9 @@ func (t *turn) taskView(row taskRow, whole bool) (v TaskView, err error) {
 	}
 	v.Gates = append(v.Gates, used...)
 	if err := t.budgetOf(row, &v); err != nil {
+		return v, err
+	}
+	if v.Calls, err = t.callsOf(row); err != nil {
 		return v, err
 	}
 	if v.Transfers, err = t.transfersOf(row); err != nil {

@@ -153,3 +153,19 @@ func (t *turn) hears(owner signing.DID, m manifest.RevocationMark) error {
 	}
 	return heard.Put(t.Tx, owner.String(), "", at)
 }
+
+// tokensWithin is how long a program waits for the tokens of its contract: they
+// are said as soon as the other side hears of accepted, and without them it works all the same.
+const tokensWithin = 10 * time.Second
+
+// awaitsTokens says whether work should wait a moment for what was granted, and until when.
+func (t *turn) awaitsTokens(row taskRow) (until time.Time, waits bool, err error) {
+	m, _ := row.Task.Contract()
+	accepted := row.Task.Accepted()
+	if len(m.Permissions.GrantedCapabilities) == 0 || accepted == nil {
+		return until, false, nil
+	}
+	n, err := tokens.Count(t.Tx, row.Key.String())
+	until = accepted.At.Time().Add(tokensWithin)
+	return until, n == 0 && t.now.Before(until), err
+}

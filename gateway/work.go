@@ -56,6 +56,9 @@ func (t *turn) startWork(key string) error {
 	if err != nil || row.Task.State() != task.Accepted || row.Task.Ended() {
 		return err
 	}
+	if until, waits, err := t.awaitsTokens(row); err != nil || waits {
+		return errors.Join(err, t.oweAt(jobStart, key, until, nil))
+	}
 	if err := t.g.checkInput(row.Task.Manifest()); err != nil { // M12: before the agent sees anything of it
 		known, ok := denial(err)
 		if !ok {

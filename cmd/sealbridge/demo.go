@@ -107,8 +107,8 @@ func (d *demo) steps(ctx context.Context) error {
 		name string
 		do   func(context.Context) error
 	}{
-		{"relay", d.startRelay}, {"identities", d.identities}, {"gateways", d.gateways}, {"invite", d.invite}, {"words", d.words}, {"agent", d.agent},
-		{"propose", d.propose}, {"ann contract", d.annContract}, {"ben contract", d.benContract}, {"work", d.work}, {"delivery", d.delivery}, {"result", d.result},
+		{"relay", d.startRelay}, {"identities", d.identities}, {"tools", d.lends}, {"gateways", d.gateways}, {"invite", d.invite}, {"words", d.words}, {"agent", d.agent},
+		{"propose", d.propose}, {"ann contract", d.annContract}, {"ben contract", d.benContract}, {"work", d.work}, {"calls", d.calls}, {"delivery", d.delivery}, {"result", d.result},
 		{"export", d.export}, {"verify", d.verify}, {"forge", d.forge},
 	} {
 		if err := s.do(ctx); errors.Is(err, errNoYes) {
@@ -386,7 +386,11 @@ func (d *demo) agent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.must(ctx, "ben", "agent", "add", "coder", "--read-only", dir, "--", "/bin/sh", filepath.Join(dir, "agent.sh")); err != nil {
+	tool, err := d.caller()
+	if err != nil {
+		return err
+	}
+	if _, err := d.must(ctx, "ben", "agent", "add", "coder", "--read-only", dir, "--read-only", filepath.Dir(tool), "--", "/bin/sh", filepath.Join(dir, "agent.sh"), tool); err != nil {
 		return err
 	}
 	d.tell("Ben adds an agent program: a shell script that will run in a box, one process a task.")
@@ -394,7 +398,11 @@ func (d *demo) agent(ctx context.Context) error {
 }
 
 func (d *demo) propose(ctx context.Context) error {
-	out, err := ask[gateway.Proposed](ctx, d, "ann", "propose", filepath.Join(d.dir, "revenue", "task.yaml"), "--to", "ben")
+	draft, err := d.draft()
+	if err != nil {
+		return err
+	}
+	out, err := ask[gateway.Proposed](ctx, d, "ann", "propose", draft, "--to", "ben")
 	if err != nil {
 		return err
 	}

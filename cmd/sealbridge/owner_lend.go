@@ -265,3 +265,13 @@ func (a *app) revocation(ctx context.Context, h *home.Home, cl *local.Client, l 
 		Target: "capability-token", TargetDigest: l.Digest, Seq: list.Revocations + 1, Reason: reason, Stands: []manifest.Stand{}, At: signing.TimeOf(a.now())}, owner, a.now())
 	return r.Wire().String(), err
 }
+
+const mostCalls = 20 // of a task, in its text: the newest
+
+// refusedBy is why a call was refused, behind its line.
+func refusedBy(c gateway.CallView) string {
+	if c.Denial == nil {
+		return ""
+	}
+	return "   " + manifest.Display(strings.TrimSpace(c.Denial.Reason+": "+c.Denial.Rule+" "+c.Denial.Path+" "+c.Denial.Limit), 300)
+}

@@ -304,6 +304,9 @@ func (a *app) showTask(t gateway.TaskView) error {
 	for _, f := range t.Transfers {
 		a.print("%s\n", transferLine(t, f))
 	}
+	for _, c := range t.Calls[max(0, len(t.Calls)-mostCalls):] {
+		a.print("  call %s  %s  %s on %s%s\n", short(c.ID), c.State, c.Tool, manifest.Display(strings.Join(c.Resources, ", "), 200), refusedBy(c))
+	}
 	for _, f := range t.Artifacts {
 		a.print("  %s   %d bytes   %s\n", manifest.Display(f.Name, 100), f.Size, f.Digest)
 	}

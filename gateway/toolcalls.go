@@ -320,7 +320,9 @@ func resourcesFor(c *manifest.CapabilityToken, in Use) (out []manifest.Resource,
 		if err != nil || !c.Resource.Covers(r) || r.Open() {
 			return nil, spec.Refuse(spec.CapabilityDenied, "/resources/"+itoa(i), "C1: one within "+c.Resource.String())
 		}
-		out = append(out, r)
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
 	if len(out) > 0 {
 		return out, nil
@@ -357,7 +359,9 @@ func below(grant manifest.Resource, v jcs.Value) (out []manifest.Resource) {
 		if err != nil || r.Open() || !grant.Covers(r) {
 			return nil
 		}
-		out = append(out, r)
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
 	}
 	return out
 }

@@ -56,7 +56,7 @@ var docs = []policy.Tool{
 }
 
 // lent is a task that Ben's agent works on, with grants of Ann's tools.
-func lent(t *testing.T, s *shelf, grants ...manifest.DraftGrant) (ann, ben *side, id string) {
+func lent(t *testing.T, s gateway.Tools, grants ...manifest.DraftGrant) (ann, ben *side, id string) {
 	t.Helper()
 	ann, ben = pair(t)
 	ann.tools = s

@@ -229,11 +229,7 @@ func (a *audit) foreign(d *document) string {
 		}
 		return ""
 	case *manifest.ToolResult:
-		asked, ok := a.called[doc.Call]
-		if !ok {
-			asked = a.m.Requester.AgentDid
-		}
-		if d.signed.By() != asked {
+		if by := d.signed.By(); by != a.m.Requester.AgentDid && by != a.called[doc.Call] {
 			return "an answer by somebody who was not asked"
 		}
 		return ""

@@ -255,6 +255,11 @@ func (a *audit) toolCalls() (map[signing.Digest]*toolCall, []*toolCall) {
 // after the call, and there is one that is final (C4, C5).
 func (a *audit) answered(c *toolCall, x *toolAnswer) {
 	switch {
+	case x.doc.signed.By() != c.call.To:
+		if charges(x) {
+			a.find(Wrong, spec.WrongSigner, x.doc, "/signature/signerDid", "C5", "an answer by somebody who was not asked")
+		}
+		return // a refusal by somebody else refuses nothing
 	case x.r.To != c.doc.signed.By():
 		a.find(Wrong, spec.WrongSigner, x.doc, "/to", "C5", "an answer to somebody who did not call")
 		return
@@ -273,6 +278,11 @@ func (a *audit) answered(c *toolCall, x *toolAnswer) {
 
 func final(x *toolAnswer) bool {
 	return x.r.State == manifest.CallDone || x.r.State == manifest.CallRefused
+}
+
+// charges says whether an answer says that the tool was called, or may have been.
+func charges(x *toolAnswer) bool {
+	return x.r.State == manifest.CallDone || x.r.State == manifest.CallUnknown
 }
 
 // said is what an answer says beside its figures: a repetition may have newer ones.
@@ -297,7 +307,7 @@ func (c *toolCall) last() (x *toolAnswer) {
 // charged is the answer that says that the tool was called, or may have been.
 func (c *toolCall) charged() *toolAnswer {
 	for _, x := range c.answers {
-		if x.r.State == manifest.CallDone || x.r.State == manifest.CallUnknown {
+		if charges(x) {
 			return x
 		}
 	}

@@ -324,7 +324,7 @@ func TestCallsOnAThirdOwnersToolHoldAsFarAsTheirChainSays(t *testing.T) {
 			call(s, nil)
 			s.by = ann
 			s.call(ben, func(c *manifest.ToolCall) { c.To, c.Links = cleo.agent.DID(), []jcs.Value{s.child.Wire()} }, nil)
-		}, "V4"},
+		}, "C5"},
 	} {
 		s := made()
 		tt.do(s)

@@ -153,6 +153,50 @@ func TestASubprocessStandsInOnlyWhereTheContractSaysSo(t *testing.T) { // X10
 	}
 }
 
+// thief is an agent that looks for what its owner's gateway has, and says what it read.
+const thief = `#!/bin/sh
+cat >/dev/null
+for f in HOME/*.yaml HOME/*key* HOME/*/* HOME/work/*/work/in/* HOME/journal* /proc/*/environ /proc/1/root/HOME/config.yaml ../../*/work/in/* /etc/shadow; do
+  case $f in /proc/$$/*|/proc/1/environ|/proc/self/*|/proc/thread-self/*) continue ;; esac
+  head -c 40 "$f" 2>/dev/null >>out/loot.txt
+done
+(setsid sh -c 'sleep 300' >/dev/null 2>&1 &)
+echo "{\"output\":{\"lines\":$(ls HOME 2>/dev/null | wc -l)},\"evidence\":[{\"criterion\":\"ac_1\",\"text\":\"looked\"}]}"
+`
+
+func TestAnAgentReadsNothingOfItsGateway(t *testing.T) { // X3, X8
+	ann, ben := pair(t)
+	if s, err := ben.g.Status(context.Background(), gateway.Owner, gateway.None{}); err != nil || !s.Isolated {
+		t.Skip("this machine boxes no subprocess: what it could read is not tried")
+	}
+	script := filepath.Join(t.TempDir(), "thief.sh")
+	if err := os.WriteFile(script, []byte(strings.ReplaceAll(thief, "HOME", ben.home.Dir)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(ben.home.Work(), "run-OTHER", "work", "in") // another task, at work
+	if err := os.MkdirAll(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "theirs.csv"), []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ben.rules.Agents["coder"] = gateway.Agent{Command: []string{"/bin/sh", script}, ReadOnly: []string{filepath.Dir(script)}}
+	ben.adopt()
+	p := ann.propose()
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.allow(manifest.DeliveryGate)
+	ann.until("completed", func() bool { return ann.state(p.Task).Released })
+	dir := filepath.Join(t.TempDir(), "out")
+	res, err := ann.g.Result(context.Background(), gateway.Owner, gateway.Fetch{Task: p.Task, Dir: dir})
+	if err != nil || res.Output.String() != `{"lines":0}` {
+		t.Errorf("it saw files of its gateway: %s, %v", res.Output, err)
+	}
+	if loot, err := os.ReadFile(filepath.Join(dir, "loot.txt")); err != nil || len(loot) != 0 {
+		t.Errorf("it read %q, %v", loot, err)
+	}
+}
+
 // held is a twin of the runner that holds at a level and, once it was begun, works until it is stopped.
 type held struct {
 	counter

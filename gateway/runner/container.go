@@ -37,18 +37,32 @@ type engine struct {
 // shelf holds the engine once it was looked for. It is looked for when somebody
 // wants a container and not before: most gateways never do.
 type shelf struct {
-	mu     sync.Mutex // both below
+	looking sync.Mutex // held by the one who looks, which takes a while
+
+	mu     sync.Mutex // both below; held for a moment
 	engine *engine
 	lacks  string
+}
+
+func (s *shelf) get() (*engine, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine, s.lacks
+}
+
+func (s *shelf) set(e *engine, lacks string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine, s.lacks = e, lacks
 }
 
 // FindEngine looks for an engine that answers, once it was found not again, and
 // removes containers that an earlier process left. It says whether there is one;
 // what is lacking else.
 func (x *Exec) FindEngine(ctx context.Context) (ok bool, lacks string) {
-	x.shelf.mu.Lock()
-	defer x.shelf.mu.Unlock()
-	if x.shelf.engine != nil {
+	x.shelf.looking.Lock()
+	defer x.shelf.looking.Unlock()
+	if e, _ := x.shelf.get(); e != nil {
 		return true, ""
 	}
 	var tried []string
@@ -65,20 +79,20 @@ func (x *Exec) FindEngine(ctx context.Context) (ok bool, lacks string) {
 		}
 		e.version = manifest.Display(out, 40)
 		e.clear(ctx)
-		x.shelf.engine, x.shelf.lacks = e, ""
+		x.shelf.set(e, "")
 		return true, ""
 	}
-	x.shelf.lacks = "no container engine: podman or docker"
+	lacks = "no container engine: podman or docker"
 	if len(tried) > 0 {
-		x.shelf.lacks = "no container engine answers: " + strings.Join(tried, "; ")
+		lacks = "no container engine answers: " + strings.Join(tried, "; ")
 	}
-	return false, x.shelf.lacks
+	x.shelf.set(nil, lacks)
+	return false, lacks
 }
 
 func (x *Exec) engine() *engine {
-	x.shelf.mu.Lock()
-	defer x.shelf.mu.Unlock()
-	return x.shelf.engine
+	e, _ := x.shelf.get()
+	return e
 }
 
 // ask runs one short command of the engine.

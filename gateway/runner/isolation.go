@@ -117,10 +117,8 @@ func (x *Exec) enforces(level string, isolated, network, ports bool) []string {
 // its runtime, and by the box of a subprocess where there is one.
 func (x *Exec) Lacks(level string) (out []string) {
 	if level == Container {
-		x.shelf.mu.Lock()
-		defer x.shelf.mu.Unlock()
-		if x.shelf.lacks != "" {
-			out = append(out, x.shelf.lacks)
+		if _, lacks := x.shelf.get(); lacks != "" {
+			out = append(out, lacks)
 		}
 		return out
 	}

@@ -54,7 +54,7 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
 	c = runner.Command{Argv: a.Command, Module: a.Module, Image: a.Image, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Env: map[string]string{}}
 	if a.level() == runner.Subprocess { // nothing else has a way out (X12)
-		c.Hosts = g.hosts(row)
+		c.Hosts = g.hosts(row, a)
 	}
 	maps.Copy(c.Env, a.Env)
 	if a.model() == modelDoor {

@@ -16,11 +16,11 @@ import (
 )
 
 // hosts is the proxy of a run whose contract names hosts; nil where there is
-// nothing to be filtered: a module has no network at all, and a box that nobody
-// enforces is left to the agent's owner (X3).
-func (g *Gateway) hosts(row taskRow) *runner.Hosts {
+// nothing to be filtered: a module or container has no network at all, and a box
+// that nobody enforces is left to the agent's owner (X3).
+func (g *Gateway) hosts(row taskRow, a Agent) *runner.Hosts {
 	allowed, box := row.Task.Manifest().SandboxPolicy.AllowedHosts, row.accepted().Isolation
-	if len(allowed) == 0 || box.Enforced != "gateway" || box.Level != runner.Subprocess {
+	if len(allowed) == 0 || box.Enforced != "gateway" || a.level() != runner.Subprocess {
 		return nil
 	}
 	key := row.Key.String()

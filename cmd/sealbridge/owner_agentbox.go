@@ -96,16 +96,14 @@ func agentShow(a *app) *cobra.Command {
 // hostsOf is what an agent could reach of the hosts that contracts name (X1, X3).
 func hostsOf(x *runner.Exec, ag home.Agent) string {
 	switch level := commandOf(ag).Level(); {
-	case level == runner.Wasm:
-		return "none: a module has no network, whatever a contract names"
-	case level == runner.Subprocess && x.Ports() && len(ag.Hosts) > 0:
+	case level != runner.Subprocess:
+		return "none: it has no network, whatever a contract names"
+	case x.Ports() && len(ag.Hosts) > 0:
 		return "those of a contract, by this gateway; its own model needs " + strings.Join(ag.Hosts, ", ") + ", and a contract without them is declined"
-	case level == runner.Subprocess && x.Ports():
+	case x.Ports():
 		return "those of a contract, by this gateway; `reach` in policy.yaml says which are asked about, allowed or refused"
-	case level == runner.Subprocess:
-		return "not held to those of a contract: this machine has no box"
 	}
-	return "none: this box cannot be held to those of a contract, so one that names any is declined"
+	return "not held to those of a contract: this machine has no box"
 }
 
 // whatRuns is an agent's program, module or image with its arguments.

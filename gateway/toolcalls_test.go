@@ -465,3 +465,42 @@ func TestTheEvidenceHasTheCallsAndHolds(t *testing.T) { // V4
 		}
 	}
 }
+
+func TestAHomeInRecoveryHonoursNoToken(t *testing.T) { // R4b
+	s := &shelf{}
+	ann, ben, id := lent(t, s, reading(9))
+	if err := ann.g.Recover(context.Background(), "put back from a backup"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := ben.call(id, "docs.read", `{"path":"public/a.txt"}`)
+	if err != nil || u.State != "refused" || u.Denial.Reason != string(spec.Revoked) || len(s.calls()) > 0 {
+		t.Errorf("%+v %+v, %v; the tool received %q", u, u.Denial, err, s.calls())
+	}
+	ls, err := ann.g.LentTools(context.Background(), gateway.Owner, true)
+	if err != nil || len(ls) != 1 || ls[0].Off == "" {
+		t.Errorf("%+v, %v", ls, err)
+	}
+}
+
+func TestAGatewayThatStopsWhileAToolRunsAnswersUnknown(t *testing.T) { // B1, C4
+	begun := make(chan struct{}, 1)
+	s := &shelf{answer: func(ctx context.Context, _, _ string) (string, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	}}
+	ann, ben, id := lent(t, s, reading(2))
+	u, err := ben.g.CallTool(context.Background(), scribe, gateway.Use{Task: id, Tool: "docs.read", Arguments: args(t, `{"path":"public/a.txt"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	ann.restart()
+	ben.until("told", func() bool {
+		u, err = ben.g.CallTool(context.Background(), scribe, gateway.Use{Task: id, Call: u.Call})
+		return err == nil && u.State == "unknown"
+	})
+	if u.UsesLeft != 1 || len(s.calls()) != 1 {
+		t.Errorf("%d uses left, the tool received %q", u.UsesLeft, s.calls())
+	}
+}

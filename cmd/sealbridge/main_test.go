@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsSelf) != "" { // a process of the demo
 		main()
 	}
+	if at := os.Getenv(toolRecord); at != "" {
+		recordCalls(at)
+	}
 	testscript.Main(m, map[string]func(){"sealbridge": main})
 }
 

@@ -116,6 +116,9 @@ func (g *Gateway) endRun(ctx context.Context, key string, a Agent, res runner.Re
 		if why == "" {
 			why = checkOutput(m.IO.OutputSchema, out.Output)
 		}
+		if why == "" {
+			why = strangeEvidence(m, out.Evidence)
+		}
 		if why != "" {
 			word := string(spec.VerificationFailed)
 			if res.TimedOut {
@@ -139,6 +142,16 @@ func sentBack(row *taskRow, v manifest.Verified) {
 			row.Again = orWhy(f.Text, "it did not pass")
 		}
 	}
+}
+
+// strangeEvidence: an item points at a criterion of the contract (V1).
+func strangeEvidence(m manifest.TaskManifest, es []manifest.Evidence) string {
+	for _, e := range es {
+		if !slices.ContainsFunc(m.Task.AcceptanceCriteria, func(c manifest.Criterion) bool { return c.ID == e.Criterion }) {
+			return "the result has evidence for " + manifest.Display(e.Criterion.String(), 64) + ", which the contract does not name"
+		}
+	}
+	return ""
 }
 
 func checkOutput(doc, output jcs.Value) string {

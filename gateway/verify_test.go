@@ -166,3 +166,18 @@ func kindsOf(v gateway.TaskView) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// An agent that shows something for what nobody asked has not delivered (V1).
+func TestEvidenceForACriterionOfNobodysIsNoDelivery(t *testing.T) {
+	ann, ben := pair(t)
+	ben.rules.Agents["coder"] = script(t, `printf '{"output":{},"evidence":[{"criterion":"ac_9","text":"done"}]}'`)
+	ben.adopt()
+	p := ann.proposeWith(func(d *manifest.Draft) { d.Inputs, d.Output = nil, nil })
+	ann.allow(manifest.ContractGate)
+	ben.allow(manifest.ContractGate)
+	ann.until("fail", func() bool { return ann.state(p.Task).Outcome == "failed" })
+	h := ann.state(p.Task).History
+	if last := h[len(h)-1]; !strings.Contains(last.Text, "evidence for ac_9, which the contract does not name") {
+		t.Errorf("%+v", last)
+	}
+}

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -260,6 +262,11 @@ func (l *law) judgeDelivered(f manifest.Delivered) *Decision {
 	v, d := l.m.Verification, f.Delivery
 	if !fits(f.Usage.Meters, l.contract.Limits) {
 		return denied("B2", spec.BudgetExhausted, "/body/usage", "").values(figures(f.Usage.Meters), figures(l.contract.Limits))
+	}
+	for i, e := range d.Evidence {
+		if !slices.ContainsFunc(l.m.Task.AcceptanceCriteria, func(c manifest.Criterion) bool { return c.ID == e.Criterion }) {
+			return denied("V1", spec.VerificationFailed, "/body/delivery/evidence/"+strconv.Itoa(i)+"/criterion", "a criterion of the contract")
+		}
 	}
 	if d.Receipt == nil && v.RequireUsageReceipt {
 		return denied("B7", spec.VerificationFailed, "/body/delivery/receipt", "required")

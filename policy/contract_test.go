@@ -218,6 +218,11 @@ func TestADeliveryComesWithWhatTheContractRequires(t *testing.T) {
 			t.Errorf("%s: Contract = %+v, want verification-failed", name, d)
 		}
 	}
+	strange := good
+	strange.Delivery.Evidence = []manifest.Evidence{{Criterion: must(manifest.ParseCriterionID("ac_nowhere")), Text: "done"}}
+	if d := Contract(s.draft(asW, asW, strange)); d.Reason != spec.VerificationFailed || d.Rule != "V1" {
+		t.Errorf("evidence for what nobody asked: Contract = %+v, want V1", d)
+	}
 	over := good
 	over.Usage = used(1001)
 	if d := Contract(s.draft(asW, asW, over)); d.Reason != spec.BudgetExhausted {

@@ -138,6 +138,7 @@ func (a *audit) fill() {
 	r.Limits, r.Timeline = full(r.Limits), full(r.Timeline)
 	f.Asked, f.Signed, f.Amendments, f.Approvals = full(f.Asked), full(f.Signed), full(f.Amendments), full(f.Approvals)
 	f.Deliveries, f.Checks, f.Endings, f.Custody, f.Tools = full(f.Deliveries), full(f.Checks), full(f.Endings), full(f.Custody), full(f.Tools)
+	f.Criteria = full(f.Criteria)
 	for i := range f.Checks {
 		c := &f.Checks[i]
 		c.Check, c.Kind, c.Text = manifest.Display(c.Check, 64), manifest.Display(c.Kind, 64), manifest.Display(c.Text, 200)

@@ -102,9 +102,7 @@ func (a *audit) fact(f *Facts, ev *event) {
 	case manifest.Delivered:
 		f.Deliveries = append(f.Deliveries, Delivery{b.Delivery.Revision, task.DigestOf(b.Delivery), signing.DigestOf(b.Delivery.Output.Bytes()), b.Delivery.Artifacts})
 		m.Text = fmt.Sprintf("revision %d, %d files", b.Delivery.Revision, len(b.Delivery.Artifacts))
-		if at := b.Delivery.Attestation; at != nil {
-			f.Reached = at.Reached
-		}
+		a.shown(f, b.Delivery)
 	case manifest.Rejected:
 		f.Checks, f.Verdict = b.Report.Checks, b.Report.Verdict
 		m.Text, m.Theirs = map[bool]string{true: "again", false: "final"}[b.Again], manifest.Display(b.Text, 200)
@@ -118,6 +116,73 @@ func (a *audit) fact(f *Facts, ev *event) {
 		m.Theirs = manifest.Display(b.Claim, 200)
 	}
 	a.rep.Timeline = append(a.rep.Timeline, m)
+}
+
+// shown notes what a delivery brings beside its result: evidence for each
+// criterion, what ran, and the receipt for what it used.
+func (a *audit) shown(f *Facts, d manifest.Delivery) {
+	f.Criteria, f.Attested, f.Receipt, f.Reached = nil, d.Attestation, nil, nil
+	for _, c := range a.m.Task.AcceptanceCriteria {
+		n := 0
+		for _, e := range d.Evidence {
+			if e.Criterion == c.ID {
+				n++
+			}
+		}
+		f.Criteria = append(f.Criteria, Criterion{c.ID, c.Required, n})
+	}
+	if d.Attestation != nil {
+		f.Reached = d.Attestation.Reached
+	}
+	if d.Receipt == nil {
+		return
+	}
+	if s, err := manifest.OpenValue(*d.Receipt, nil); err == nil { // the law has held it against the delivery
+		if r, ok := s.Document().(*manifest.UsageReceipt); ok {
+			f.Receipt = &UsageReceipt{s.Digest(), r.Complete, r.Children, r.Missing}
+		}
+	}
+}
+
+// criteria says for each criterion what the delivery shows.
+func (f Facts) criteria() string {
+	var out []string
+	for _, c := range f.Criteria {
+		text := c.ID.String()
+		switch {
+		case c.Evidence > 0:
+			text += " " + plural(c.Evidence, "item")
+		case c.Required:
+			text += " nothing"
+		default:
+			text += " nothing, optional"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " · ")
+}
+
+// ran is what the worker's gateway says that ran.
+func (f Facts) ran() string {
+	t := f.Attested
+	text := fmt.Sprintf("%s in %s (%s), exit %d, %s", manifest.Display(t.Runner, 64), t.Isolation.Level, t.Isolation.Enforced, t.Exit, seconds(t.WallClockSeconds))
+	if t.Image != nil {
+		text += ", image " + t.Image.Short()
+	}
+	return text
+}
+
+// handedOn says whether the figures are all there are (B7).
+func (r *UsageReceipt) handedOn() string {
+	switch {
+	case r == nil:
+		return "no receipt"
+	case len(r.Children)+len(r.Missing) == 0:
+		return "nobody; this is complete"
+	case r.Complete:
+		return plural(len(r.Children), "part") + ", in these figures; this is complete"
+	}
+	return fmt.Sprintf("%s with a receipt; missing: %s", plural(len(r.Children), "part"), manifest.Display(strings.Join(r.Missing, "; "), 300))
 }
 
 func amendmentText(m manifest.Amendment) string {

@@ -42,6 +42,12 @@ func (r Report) Receipt() *Page {
 		"external_settlement_plugin": "a settlement outside"}[f.CostBearer]+". No money moved through Sealbridge.")
 	p.Row("Said yes", r.yeses())
 	p.Row("Checked", checks(f))
+	if len(f.Criteria) > 0 {
+		p.Row("Evidence", f.criteria())
+	}
+	if f.Attested != nil {
+		p.Row("Ran", f.ran()+"   claimed by "+ben+"'s gateway")
+	}
 	p.Row("Shows not", "that the figures are right; what the model was told elsewhere; whose clock was right")
 	p.Row("Check it", "sealbridge export TASK -o FILE, then sealbridge verify FILE   manifest "+r.Task.ManifestDigest.Short())
 	return p
@@ -141,7 +147,7 @@ func (p *Page) used(f Facts, ben string) {
 	row("", "output tokens", count, u.OutputTokens, l.OutputTokens, f.First.OutputTokens, s.OutputTokens)
 	row("", "tool calls", count, u.ToolInvocations, l.ToolInvocations, f.First.ToolInvocations, s.ToolInvocations)
 	row("", "time", seconds, u.WallClockSeconds, l.WallClockSeconds, f.First.WallClockSeconds, s.WallClockSeconds)
-	p.Row("", "handed on      nobody; this is complete")
+	p.Row("", "handed on      "+f.Receipt.handedOn())
 }
 
 // yeses are the gates that each side's people decided, by how present they said they were.

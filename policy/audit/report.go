@@ -121,11 +121,30 @@ type Facts struct {
 	Tools      []ToolUse              `json:"tools"`             // grants that were used
 	Opened     []Opened               `json:"opened,omitempty"`  // hosts that the worker's side opened to its agent (X1)
 	Reached    []manifest.Reached     `json:"reached,omitempty"` // hosts, as the last delivery attests
+	Criteria   []Criterion            `json:"criteria"`          // of the contract, with what the last delivery shows for each
+	Attested   *manifest.Attestation  `json:"attestation"`       // of the last delivery: what ran, by the worker's gateway's word
+	Receipt    *UsageReceipt          `json:"receipt"`           // of the last delivery
 	Endings    []Ending               `json:"endings"`
 	Events     [2]int64               `json:"events"` // that count, requester's and worker's
 	Custody    []Custody              `json:"custody"`
 	From       signing.Time           `json:"from"` // first and last claimed times
 	To         signing.Time           `json:"to"`
+}
+
+// Criterion is one of the contract's, and how many items of evidence the last
+// delivery has for it (V1).
+type Criterion struct {
+	ID       manifest.CriterionID `json:"id"`
+	Required bool                 `json:"required"`
+	Evidence int                  `json:"evidence"`
+}
+
+// UsageReceipt is what the worker's agent signed over its figures (B7).
+type UsageReceipt struct {
+	Digest   signing.Digest   `json:"digest"`
+	Complete bool             `json:"complete"`
+	Children []signing.Digest `json:"children"` // receipts of those to whom a part was handed on
+	Missing  []string         `json:"missing"`
 }
 
 type Amendment struct {

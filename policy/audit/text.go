@@ -152,6 +152,12 @@ func (p *Page) work(r Report) {
 		}
 		p.Row("Checked", strings.Join(parts, " · ")+" · verdict "+f.Verdict)
 	}
+	if len(f.Criteria) > 0 {
+		p.Row("Evidence", f.criteria())
+	}
+	if f.Attested != nil {
+		p.Row("Ran", f.ran()+"  claimed")
+	}
 	for i, o := range f.Opened {
 		how := "by " + r.nameOf(manifest.Worker) + "'s owner, for this task"
 		if !o.Approved {
@@ -166,6 +172,9 @@ func (p *Page) work(r Report) {
 		u, l := f.Used.Meters, f.Limits
 		p.Row("Spent", fmt.Sprintf("in %s of %s · out %s of %s · calls %s of %s · %s of %s", count(u.InputTokens), count(l.InputTokens),
 			count(u.OutputTokens), count(l.OutputTokens), count(u.ToolInvocations), count(l.ToolInvocations), seconds(u.WallClockSeconds), seconds(l.WallClockSeconds)))
+		if f.Receipt != nil {
+			p.Row("Receipt", f.Receipt.Digest.Short()+", handed on: "+f.Receipt.handedOn())
+		}
 	}
 	outcome := "open"
 	switch {

@@ -191,9 +191,12 @@ func TestALargeArtifactGoesThroughCutsInBoundedMemory(t *testing.T) {
 		}
 		t.Logf("released after %v", time.Since(begin))
 		l.measure()
+		if raced {
+			t.Log("memory is measured and not judged: the race detector takes several times as much")
+		}
 		for name, n := range l.peak {
 			t.Logf("%s held at most %d MiB", name, n>>20)
-			if n > bound {
+			if n > bound && !raced {
 				t.Errorf("%s held %d MiB of memory, want at most %d", name, n>>20, bound>>20)
 			}
 		}

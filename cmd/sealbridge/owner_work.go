@@ -105,7 +105,9 @@ func proposeCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			done := a.working("reading the files that go along")
 			out, err := send(cl)
+			done()
 			if err != nil {
 				return err
 			}
@@ -352,7 +354,9 @@ func (a *app) fetchResult(ctx context.Context, cl *local.Client, task, dir strin
 			return err
 		}
 	}
+	done := a.working("writing the files to " + dir)
 	out, err := local.Result.Call(ctx, cl, gateway.Fetch{Task: task, Dir: abs})
+	done()
 	if err != nil {
 		return err
 	}

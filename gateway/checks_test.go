@@ -312,3 +312,17 @@ type broken struct{ Runner }
 func (broken) Run(context.Context, runner.Command) (runner.Result, error) {
 	return runner.Result{}, spec.Refuse(spec.Unavailable, "", "disk")
 }
+
+func TestTheSenderLooksEverMoreSeldom(t *testing.T) { // R5
+	last := time.Duration(0)
+	for n := range 100 {
+		d := looks{n}.pause()
+		if d < last || d > lookLast || n == 0 && d != lookAgain {
+			t.Errorf("look %d after %v", n, d)
+		}
+		last = d
+	}
+	if last != lookLast {
+		t.Errorf("in the end after %v", last)
+	}
+}

@@ -41,9 +41,20 @@ const answerRevision = -1
 // maxAnswersSent are looked at again: one artifact-keys holds 100 files, and what came before is there.
 const maxAnswersSent = 50
 
-// lookAgain is how often the sender looks whether the relay still has what the
-// recipient has not confirmed: a relay that lost its store is given it again.
-const lookAgain = 2 * time.Minute
+// The sender looks whether the relay still has what the recipient has not
+// confirmed, so that one that lost its store is given it again: soon, and then
+// ever more seldom, because a delivery can wait for a person for days.
+const (
+	lookAgain = 2 * time.Minute
+	lookLast  = 6 * time.Hour
+)
+
+// looks is the body of an upload that only looks: how often it has.
+type looks struct {
+	N int `json:"n"`
+}
+
+func (l looks) pause() time.Duration { return min(lookAgain<<min(l.N, 10), lookLast) }
 
 // doUpload seals each file once, brings the relay the chunks that it does not
 // have, and sends the keys.
@@ -73,7 +84,13 @@ func (g *Gateway) doUpload(ctx context.Context, jb journal.Job) error {
 		if err := t.Settle(jobUpload, jb.Key); err != nil {
 			return err
 		}
-		return t.oweAt(jobUpload, jb.Key, t.now.Add(lookAgain), nil)
+		var l looks
+		if len(jb.Body) > 0 {
+			if l, err = body[looks](jb); err != nil {
+				return err
+			}
+		}
+		return t.oweAt(jobUpload, jb.Key, t.now.Add(l.pause()), looks{l.N + 1})
 	})
 }
 

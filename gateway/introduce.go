@@ -138,13 +138,13 @@ func (t *turn) introduce(agent signing.DID) (*manifest.Introduction, error) {
 	return &out, nil
 }
 
-// children are the contracts below a task of ours that we know from delegated events, and who works on them (C2d).
-func (t *turn) children(row taskRow) map[signing.Digest]signing.DID {
-	out := map[signing.Digest]signing.DID{}
+// children are the contracts below a task of ours that we know from delegated events (C2d).
+func (t *turn) children(row taskRow) map[signing.Digest]manifest.TaskManifest {
+	out := map[signing.Digest]manifest.TaskManifest{}
 	for _, c := range row.Task.Children() {
 		if a, ok := newestAsk(row.Task, c.Manifest); ok && a.Part != nil {
 			if m, err := a.Part.Contract(); err == nil {
-				out[c.Manifest] = m.Worker.AgentDid
+				out[c.Manifest] = m
 			}
 		}
 	}

@@ -19,13 +19,13 @@ type CallCase struct {
 	Task  task.Task         // of the root, as it stands
 	Table ToolTable
 
-	Children map[signing.Digest]signing.DID // child manifests that we know from delegated events, and their workers (C2d)
-	Trust    manifest.Trust                 // whose agents are whose, and what was taken back (C2k)
-	Heard    map[signing.DID]time.Time      // by owner: how old its newest "nothing newer" is (I7): the earlier of its at and when it came
-	Ledger   Ledger                         // at least CallAccounts(…)
-	Consents []Consent                      // verified decisions about this task
-	At       time.Time                      // of this gateway, inside its turn
-	Came     time.Time                      // when it took the call, against which the call's own expiresAt is held: a gate has its own time; zero: At
+	Children map[signing.Digest]manifest.TaskManifest // child manifests that we know from delegated events (C2d)
+	Trust    manifest.Trust                           // whose agents are whose, and what was taken back (C2k)
+	Heard    map[signing.DID]time.Time                // by owner: how old its newest "nothing newer" is (I7): the earlier of its at and when it came
+	Ledger   Ledger                                   // at least CallAccounts(…)
+	Consents []Consent                                // verified decisions about this task
+	At       time.Time                                // of this gateway, inside its turn
+	Came     time.Time                                // when it took the call, against which the call's own expiresAt is held: a gate has its own time; zero: At
 
 	Contact Contact // for DecideCall only: the owner of the root's audience
 }

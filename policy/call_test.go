@@ -75,7 +75,27 @@ func TestACallThatBreaksARuleNamesIt(t *testing.T) {
 		{"no task", 1, func(_ *testing.T, c *CallCase) { c.Task = newScene(t, nil).task }, 1, "C2", spec.CapabilityDenied},
 		{"another contract", 1, call(func(m *manifest.ToolCall) { m.Contract = childDigest(3) }), 0, "H10", spec.Stale},
 		{"a child that nobody delegated", 3, func(_ *testing.T, c *CallCase) { delete(c.Children, childDigest(3)) }, 3, "C2d", spec.CapabilityDenied},
-		{"a child of another worker", 3, func(_ *testing.T, c *CallCase) { c.Children[childDigest(2)] = holder(3).DID() }, 2, "C2d", spec.CapabilityDenied},
+		{"a child of another worker", 3, func(_ *testing.T, c *CallCase) { c.Children[childDigest(2)] = childContract(3, grant(), 5) }, 2, "C2d", spec.CapabilityDenied},
+		{"a child of another requester", 3, func(_ *testing.T, c *CallCase) {
+			m := childContract(3, grant(), 5)
+			m.Requester.AgentDid = ben.agent.DID()
+			c.Children[childDigest(3)] = m
+		}, 3, "C2d", spec.CapabilityDenied},
+		{"a child without a grant", 2, func(_ *testing.T, c *CallCase) {
+			m := childContract(2, grant(), 5)
+			m.Permissions.GrantedCapabilities = nil
+			c.Children[childDigest(2)] = m
+		}, 2, "C2", spec.CapabilityDenied},
+		{"more than the child was granted", 2, func(_ *testing.T, c *CallCase) {
+			g := grant()
+			g.MaxInvocations = 3
+			c.Children[childDigest(2)] = childContract(2, g, 5)
+		}, 2, "C2g", spec.NotAttenuated},
+		{"other arguments than the child was granted", 2, func(_ *testing.T, c *CallCase) {
+			g := grant()
+			g.ArgConstraints = canonical(`{"properties":{"path":{"const":"a","type":"string"}}}`)
+			c.Children[childDigest(2)] = childContract(2, g, 5)
+		}, 2, "C2", spec.NotAttenuated},
 		{"taken back by its issuer's owner", 3, func(_ *testing.T, c *CallCase) { revoke(c, ownerOf(1), 2) }, 2, "C2k", spec.Revoked},
 		{"taken back from above", 3, func(_ *testing.T, c *CallCase) { revoke(c, ann.owner.DID(), 3) }, 3, "C2k", spec.Revoked},
 		{"the root taken back", 3, func(_ *testing.T, c *CallCase) { revoke(c, ann.owner.DID(), 1) }, 1, "C2k", spec.Revoked},

@@ -66,6 +66,15 @@ func linkBelow(t *manifest.CapabilityToken, digest signing.Digest, n int) *manif
 	return &c
 }
 
+// childContract is the contract that link n is for: its holder works for the one before.
+func childContract(n int, g manifest.Grant, depth int64) manifest.TaskManifest {
+	m := contract(nil)
+	m.TaskID, m.Permissions = childTask(n), manifest.Permissions{GrantedCapabilities: []manifest.Grant{g}, MaxDelegationDepth: depth}
+	m.Requester = manifest.Party{OwnerDid: ownerOf(n - 1), AgentDid: holder(n - 1).DID()}
+	m.Worker = &manifest.Party{OwnerDid: ownerOf(n), AgentDid: holder(n).DID()}
+	return m
+}
+
 // signChain signs tokens, each by who holds the one before.
 func signChain(tb testing.TB, links int, root *manifest.CapabilityToken, mend func(n int, t *manifest.CapabilityToken)) []manifest.Signed {
 	tb.Helper()
@@ -121,12 +130,12 @@ func callScene(t testing.TB, links int, gates ...manifest.Gate) CallCase {
 	depth := int64(5)
 	signed := signChain(t, links, rootToken(s.m, s.task.ManifestDigest(), depth), nil)
 	s.say(manifest.Requester, manifest.Granted{Tokens: []jcs.Value{signed[0].Wire()}})
-	c := CallCase{Chain: must(NewChain(signed...)), Self: ann.agent.DID(), Task: s.task, Table: table(), Children: map[signing.Digest]signing.DID{},
+	c := CallCase{Chain: must(NewChain(signed...)), Self: ann.agent.DID(), Task: s.task, Table: table(), Children: map[signing.Digest]manifest.TaskManifest{},
 		Trust: trustOf(links), Heard: map[signing.DID]time.Time{}, At: t0, Contact: Contact{Name: "ben", Owner: ben.owner.DID(), Confirmed: true}}
 	for n := 1; n <= links; n++ {
 		c.Heard[ownerOf(n)] = t0
 		if n > 1 {
-			c.Children[childDigest(n)] = holder(n).DID()
+			c.Children[childDigest(n)] = childContract(n, grant(), 5)
 		}
 	}
 	return c.calls(t, nil)

@@ -106,12 +106,19 @@ func granted(m manifest.TaskManifest, root *manifest.CapabilityToken) *LinkError
 	return nil
 }
 
-// known holds each link below the root against the child manifests that we know (C2d).
+// known holds each link below the root against the child manifest that it is
+// for: we know it from a delegated event, its requester issued the link to its
+// worker, and it has a grant that the link is made of (C2d).
 func (k *calling) known() *LinkError {
 	for n := 2; n <= k.Chain.Len(); n++ {
 		t := k.Chain.Token(n)
-		if worker, ok := k.Children[t.ManifestDigest]; !ok || worker != t.Audience {
-			return &LinkError{n, "C2d", spec.CapabilityDenied, "/manifestDigest", "a child that was delegated, and its worker"}
+		m, ok := k.Children[t.ManifestDigest]
+		if !ok || m.Worker == nil || m.Worker.AgentDid != t.Audience || m.Requester.AgentDid != t.Issuer || m.TaskID != t.TaskID {
+			return &LinkError{n, "C2d", spec.CapabilityDenied, "/manifestDigest", "a child that was delegated, its requester and its worker"}
+		}
+		if e := granted(m, t); e != nil {
+			e.Link = n
+			return e
 		}
 	}
 	return nil

@@ -385,7 +385,10 @@ func TestACallIsWithinEveryLink(t *testing.T) {
 		}
 		c.Chain, c.Trust = chain, trustOf(links)
 		for n := 1; n <= links; n++ {
-			c.Heard[ownerOf(n)], c.Children[childDigest(n)] = t0, holder(n).DID()
+			c.Heard[ownerOf(n)] = t0
+			if n > 1 {
+				c.Children[childDigest(n)] = childContract(n, chain.Token(n).Grant(), 15)
+			}
 		}
 		path := rapid.SampledFrom([]string{"a", "b", "a/b", "q1/sales.csv"}).Draw(t, "path")
 		tool := rapid.SampledFrom(k.AllowedTools).Draw(t, "tool")

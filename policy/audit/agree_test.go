@@ -32,12 +32,16 @@ func (e *enforcer) decide(call manifest.Verified) policy.CallDecision {
 	}
 	c := policy.CallCase{Call: call, Chain: chain, Self: ann.agent.DID(), Task: e.s.task, Trust: e.trust, Ledger: e.ledger, At: e.s.at, Heard: map[signing.DID]time.Time{},
 		Table:    policy.ToolTable{"docs.read": {Templates: []policy.Template{must(policy.ParseTemplate("mcp://docs/public/{path}"))}, Defaults: must(jcs.Parse([]byte(`{"head":10}`))), Effects: []string{"none"}}},
-		Children: map[signing.Digest]signing.DID{}}
+		Children: map[signing.Digest]manifest.TaskManifest{}}
 	for owner := range e.trust.Contacts {
 		c.Heard[owner] = e.s.at
 	}
 	for _, child := range e.s.task.Children() {
-		c.Children[child.Manifest] = cleo.agent.DID()
+		for _, ask := range e.s.task.Asks() {
+			if ask.Part != nil && ask.Child == child.Manifest {
+				c.Children[child.Manifest] = must(ask.Part.Contract())
+			}
+		}
 	}
 	d := policy.Calls(c)
 	if d.Outcome == policy.Allow {

@@ -367,7 +367,7 @@ func (a *audit) charge(c *toolCall, x *toolAnswer, chain policy.Chain, then *pas
 func (a *audit) callCase(c *toolCall, x *toolAnswer, chain policy.Chain, then *past, at time.Time, l policy.Ledger) policy.CallCase {
 	t := then.task(at)
 	k := policy.CallCase{Call: c.doc.by, Chain: chain, Self: a.m.Requester.AgentDid, Task: t, Table: policy.ToolTable{c.call.Tool: stated(c, x)},
-		Children: map[signing.Digest]signing.DID{}, Trust: then.trust(at), Heard: map[signing.DID]time.Time{}, Ledger: l, At: at}
+		Children: map[signing.Digest]manifest.TaskManifest{}, Trust: then.trust(at), Heard: map[signing.DID]time.Time{}, Ledger: l, At: at}
 	for owner := range k.Trust.Contacts {
 		k.Heard[owner] = at
 	}
@@ -376,8 +376,8 @@ func (a *audit) callCase(c *toolCall, x *toolAnswer, chain policy.Chain, then *p
 			if ask.Part == nil || ask.Child != child.Manifest {
 				continue
 			}
-			if m, err := ask.Part.Contract(); err == nil && m.Worker != nil {
-				k.Children[child.Manifest] = m.Worker.AgentDid
+			if m, err := ask.Part.Contract(); err == nil {
+				k.Children[child.Manifest] = m
 			}
 		}
 	}

@@ -393,7 +393,7 @@ func (t *turn) refused(v manifest.Verified, r *manifest.Refusal) error {
 		return err
 	}
 	if row.Role == manifest.Requester && out.Seq == 1 && !row.Task.Ended() {
-		row.Untaken = true
+		row.Untaken = row.Task.Accepted() == nil
 		_, err := t.say(&row, manifest.Cancelled{Reason: "refused: " + r.Reason + " " + cut(r.Limit, 200)})
 		return err
 	}

@@ -47,7 +47,7 @@ func introducedIn(facts []manifest.Fact) (out []signing.DID) {
 // introduced pins whom an event of the other side introduces, for its task.
 func (t *turn) introduced(row taskRow, v manifest.Verified) error {
 	e, ok := v.Document().(*manifest.Event)
-	if !ok || v.Owner() == t.g.Owner {
+	if !ok || v.Owner() == t.g.Owner || row.Breach != "" { // what the contract does not allow introduces nobody
 		return nil
 	}
 	in := introducing(e.Body.Fact)

@@ -137,7 +137,7 @@ func (t *turn) newRow(by Caller, in Proposal, id manifest.TaskID, refs []manifes
 	row = taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: peer, Title: m.Task.Title, Agent: by.Agent,
 		Proposal: payload, Files: files, Named: by == Owner, Claimed: in.Draft.Sandbox.ClaimedOK, At: t.now, Here: map[string]bool{}}
 	if in.Parent != "" {
-		row.Parent = parent.Key.String()
+		row.Parent, row.Helper = parent.Key.String(), parent.Agent
 	}
 	return row, t.pass(&row, parent.Task.Passes())
 }

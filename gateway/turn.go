@@ -61,6 +61,7 @@ type taskRow struct {
 	Proposal jcs.Value        `json:"proposal"`          // a manifest that waits for its gate; nothing of it left this gateway
 	Passes   []jcs.Value      `json:"passes,omitempty"`  // that go with a proposal of ours (P2)
 	Parent   string           `json:"parent,omitempty"`  // key of the task of which this one is a part
+	Helper   string           `json:"helper,omitempty"`  // of a part: our agent that works on the task above and uses what comes of it
 	Untaken  bool             `json:"untaken,omitempty"` // the other side refused the proposal
 	Change   *changeRow       `json:"change"`            // an amendment that waits for its gate
 	Refused  signing.Digest   `json:"refused"`           // the contract for which our owner wanted no more budget

@@ -10,6 +10,7 @@ import (
 	"sealbridge/gateway"
 	"sealbridge/gateway/gatewaytest"
 	"sealbridge/manifest"
+	"sealbridge/spec"
 )
 
 func TestAnOwnerHandsAPartOn(t *testing.T) { // P1, G11
@@ -66,6 +67,12 @@ func TestAnOwnerHandsAPartOn(t *testing.T) { // P1, G11
 	ben.Yes(ben.OpenAsk(part.Task, "delivery"))
 	if code, out, _ := of(ben, "task", "watch", part.Task); code != 0 || !strings.Contains(out, "COMPLETED") {
 		t.Errorf("exit %d: %s", code, out)
+	}
+	if got, err := ben.G.Result(context.Background(), gateway.Caller{Agent: "scribe"}, gateway.Fetch{Task: part.Task}); err != nil || !got.Ready {
+		t.Errorf("the agent at work above does not get it: %+v, %v", got, err)
+	}
+	if _, err := ben.G.Task(context.Background(), gateway.Caller{Agent: "another"}, gateway.Ref{Task: part.Task}); spec.ReasonOf(err) != spec.NotFound {
+		t.Errorf("another agent sees it: %v", err)
 	}
 	if code, out, _ := of(ben, "task", "show", p.Task); code != 0 || !strings.Contains(out, "COMPLETED") || strings.Contains(out, "kept back") {
 		t.Errorf("exit %d: %s", code, out)

@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -489,6 +491,58 @@ func TestReleaseNeverWritesOutside(t *testing.T) { // B021
 		if got := tree(t, outside); len(got) != 1 {
 			t.Errorf("%s: wrote outside: %v", name, got)
 		}
+	}
+}
+
+// The inputs of B021 inside an archive: it is a file like any other, released as
+// the bytes that were checked, and nothing of it is ever unpacked (V3a).
+func TestAnArchiveIsNeverUnpacked(t *testing.T) { // B021
+	var zipped, tarred bytes.Buffer
+	z, a := zip.NewWriter(&zipped), tar.NewWriter(&tarred)
+	link := func(name, target string) {
+		h := &zip.FileHeader{Name: name}
+		h.SetMode(fs.ModeSymlink | 0o777)
+		w, err := z.CreateHeader(h)
+		if err == nil {
+			_, err = io.WriteString(w, target)
+		}
+		if err = errors.Join(err, a.WriteHeader(&tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := func(name string) {
+		w, err := z.Create(name)
+		if err == nil {
+			_, err = io.WriteString(w, "x")
+		}
+		if err = errors.Join(err, a.WriteHeader(&tar.Header{Name: name, Size: 1, Mode: 0o644})); err == nil {
+			_, err = io.WriteString(a, "x")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("out/latest/report.csv")
+	link("a", "/tmp")
+	file("a/x")
+	file("a")
+	file("../x")
+	file("/tmp/x")
+	file("Report.csv")
+	file("report.csv")
+	link("inside", "report.csv")
+	if err := errors.Join(z.Close(), a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, above := open(t), t.TempDir()
+	files := []manifest.ArtifactRef{put(t, s, "all.zip", zipped.Bytes()), put(t, s, "all.tar", tarred.Bytes())}
+	if err := s.Release(t.Context(), filepath.Join(above, "out"), files); err != nil {
+		t.Fatal(err)
+	}
+	got := tree(t, above)
+	want := map[string]string{".": got["."], "out": got["out"], filepath.Join("out", "all.zip"): zipped.String(), filepath.Join("out", "all.tar"): tarred.String()}
+	if !maps.Equal(got, want) {
+		t.Errorf("released %v", slices.Sorted(maps.Keys(got)))
 	}
 }
 

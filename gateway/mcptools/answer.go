@@ -53,6 +53,7 @@ func add[In, Out any](c caller, s *mcp.Server, t tool, do func(context.Context, 
 				c.Log.Info("agent refused", "agent", c.agent.Name, "tool", t.name, "word", spec.ReasonOf(err))
 				return nil, none, said(err)
 			}
+			c.showCard(ctx, req.Session, out)
 			return nil, out, nil
 		})
 }

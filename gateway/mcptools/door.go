@@ -76,6 +76,7 @@ type Door struct {
 	mu    sync.Mutex // guards what follows
 	conns map[string]int
 	calls map[string]int
+	cards map[string]int
 	web   map[Agent]*mcp.Server // servers of HTTP, which keep no session
 }
 
@@ -84,7 +85,7 @@ func New(c Config) *Door {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Door{Config: c, schemas: mcp.NewSchemaCache(), conns: map[string]int{}, calls: map[string]int{}, web: map[Agent]*mcp.Server{}}
+	return &Door{Config: c, schemas: mcp.NewSchemaCache(), conns: map[string]int{}, calls: map[string]int{}, cards: map[string]int{}, web: map[Agent]*mcp.Server{}}
 }
 
 // instructions are what every client shows its model, in four sentences.

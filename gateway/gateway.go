@@ -103,6 +103,7 @@ type Config struct {
 	Line        func(pointer string) string // where a rule stands: policy.yaml:14; nil: its name
 	CheckTime   time.Duration               // of one command over a delivery (M6); 0: two minutes
 	Now         func() time.Time
+	Zone        *time.Location // in which a contact's day begins and ends (B8); nil: UTC
 	Chance      io.Reader
 	Log         *slog.Logger
 }

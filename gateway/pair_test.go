@@ -46,6 +46,7 @@ type side struct {
 	teller   gateway.Notifier // set before a restart
 	patience time.Duration    // of until; a minute where it is less
 	clock    func() time.Time // set before a restart; nil: the real one
+	zone     *time.Location   // of days, set before a restart
 	run      gateway.Runner   // nil: programs of this machine
 	models   *boxModels       // set before a restart; nil: no door
 	tools    gateway.Tools    // set before a restart
@@ -111,7 +112,7 @@ func (s *side) start() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("side", s.home.Config.Name)
 	}
 	s.g, err = gateway.New(ctx, gateway.Config{Models: s.models.door(), Journal: j, Owner: s.home.Owner, Agent: s.home.Agent, Certificate: s.home.Certificate, Secrets: s.home,
-		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Tools: s.tools, Notifier: s.teller, Rules: s.rules, Now: now, Chance: rand.Reader, Log: log, Approvers: s.home})
+		Courier: conn, Depot: conn, Reach: s.reach, Files: files, Runner: programs, Tools: s.tools, Notifier: s.teller, Rules: s.rules, Now: now, Zone: s.zone, Chance: rand.Reader, Log: log, Approvers: s.home})
 	if err != nil {
 		s.t.Fatal(err)
 	}

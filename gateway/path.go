@@ -197,6 +197,7 @@ func (t *turn) caseOf(row taskRow, fact manifest.Fact) (policy.Case, error) {
 		Files:           row.Files,
 		ClaimedIsEnough: row.Claimed,
 		Together:        row.Together,
+		Zone:            t.g.Zone,
 	}
 	if row.Named {
 		c.NamedFiles = row.Files

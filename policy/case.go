@@ -45,6 +45,7 @@ type Case struct {
 	Ledger    Ledger         // at least Accounts(…)
 	Consents  []Consent      // verified decisions about this task
 	At        time.Time      // of this gateway, inside its turn (T2)
+	Zone      *time.Location // in which a contact\'s day begins and ends (B8); nil: UTC
 
 	// For Decide only: what the law does not look at.
 	Caller          string   // our agent's name, "" for the owner's own command

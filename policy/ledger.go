@@ -66,7 +66,7 @@ type Account struct {
 	Meter   Meter            // of a meter
 	Contact signing.DID      // owner of the other side: of a day, of what is open
 	Side    manifest.Role    // ours: requester for what we ask of the contact, worker for what it asks of us
-	Day     string           // 2026-11-30, UTC
+	Day     string           // 2026-11-30, where the owner is
 	Name    string           // of a host or a capability
 }
 

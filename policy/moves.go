@@ -41,8 +41,13 @@ func ContactAccount(k AccountKind, contact signing.DID, side manifest.Role, day 
 	return Account{Kind: k, Contact: contact, Side: side, Day: day}
 }
 
-// Day is the UTC day of an instant, as accounts name it.
-func Day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+// Day is the day of an instant where the owner is, as accounts name it; nil is UTC.
+func Day(at time.Time, zone *time.Location) string {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return at.In(zone).Format(time.DateOnly)
+}
 
 // TaskHold is the name of a task's one reservation in an account of its contact.
 func TaskHold(k manifest.TaskKey) HoldID {
@@ -68,7 +73,7 @@ func (c Case) parties() (manifest.TaskKey, signing.DID, string) {
 	case c.Role == manifest.Worker && c.Task.Accepted() != nil:
 		day = c.Task.Accepted().At.Time()
 	}
-	return key, contact, Day(day)
+	return key, contact, Day(day, c.Zone)
 }
 
 // Moves are what an event that is said already costs this gateway by law: for a

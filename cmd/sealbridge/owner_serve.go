@@ -107,7 +107,7 @@ func (a *app) serve(ctx context.Context, log *slog.Logger, port int) error {
 	defer lent.Close()
 	boxes := &toolDoor{}
 	g, err := gateway.New(ctx, gateway.Config{Models: models, Tools: lent, ToolDoor: boxes, Journal: j, Owner: h.Owner, Agent: h.Agent, Certificate: h.Certificate, Secrets: h, Approvers: h, Courier: conn, Depot: conn, Reach: away.reach,
-		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Chance: rand.Reader, Log: log})
+		Files: files, Runner: run, Notifier: tell, Rules: rules, Line: h.PolicyLine, Now: time.Now, Zone: time.Local, Chance: rand.Reader, Log: log})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sealbridge/manifest"
 	"sealbridge/policy"
 	"sealbridge/policy/approval"
+	"sealbridge/policy/audit"
 	"sealbridge/relay/relaytest"
 	"sealbridge/spec"
 )
@@ -173,7 +174,9 @@ func TestARaceCompletesOneAndCancelsTheOthers(t *testing.T) { // P4
 	for _, p := range j.Tasks[:2] {
 		ann.verifies(p.Task)
 	}
-	by["Ben"].verifies(j.Tasks[0].Task)
+	if rep := by["Ben"].verifies(j.Tasks[0].Task); !slices.ContainsFunc(rep.Claimed, func(e audit.Entry) bool { return e.Rule == "P4" && strings.Contains(e.What, "race") }) {
+		t.Errorf("an auditor reads %+v", rep.Claimed)
+	}
 }
 
 // F2: yeses to every delivery of a race at once, and whatever comes first: one is completed.

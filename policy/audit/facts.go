@@ -247,6 +247,11 @@ func (a *audit) evidenceLists() {
 		}
 	}
 	a.rep.Claimed = append(a.rep.Claimed, Entry{What: "times: each signer's clock", By: "both sides", Rule: "T1"})
+	for _, ev := range a.events {
+		if f, ok := ev.e.Body.Fact.(manifest.Proposed); ok && f.Group != "" {
+			a.rep.Claimed = append(a.rep.Claimed, Entry{What: "that others were asked for the same (" + string(f.Group) + ")", By: a.name(manifest.Requester), Rule: "P4"})
+		}
+	}
 	if u := a.rep.Facts.Used; u != nil {
 		a.rep.Claimed = append(a.rep.Claimed, Entry{What: "usage: " + u.Source.InputTokens + " by the worker's gateway, seen by nobody else", By: a.name(manifest.Worker), Rule: "B6"})
 	}

@@ -30,7 +30,8 @@ type job struct {
 		Type   string `json:"type,omitempty"`
 	} `json:"task"`
 	Criteria []manifest.Criterion `json:"criteria"`
-	Inputs   []string             `json:"inputs"` // in the folder in
+	Inputs   []string             `json:"inputs"`          // in the folder in
+	Hosts    []string             `json:"hosts,omitempty"` // that the contract names; each by the proxy, and only if its owner opens it
 	Output   jcs.Value            `json:"outputSchema"`
 	Again    string               `json:"again,omitempty"` // why the last delivery came back
 	Limits   manifest.Meters      `json:"limits"`
@@ -50,7 +51,7 @@ type reported struct {
 
 func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Command, err error) {
 	m := row.Task.Manifest()
-	j := job{Criteria: m.Task.AcceptanceCriteria, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
+	j := job{Criteria: m.Task.AcceptanceCriteria, Hosts: m.SandboxPolicy.AllowedHosts, Inputs: []string{}, Output: m.IO.OutputSchema, Again: row.Again, Limits: row.Task.Limits()}
 	j.Task.ID, j.Task.Origin, j.Task.Title, j.Task.Goal, j.Task.Type = m.TaskID.String(), "untrusted: written by the other owner", m.Task.Title, m.Task.Description, m.Task.TaskType
 	c = runner.Command{Argv: a.Command, Module: a.Module, Image: a.Image, ReadOnly: a.ReadOnly, WallClock: left, Inputs: map[string]string{}, Env: map[string]string{}}
 	if a.level() == runner.Subprocess { // nothing else has a way out (X12)

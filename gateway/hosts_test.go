@@ -25,7 +25,7 @@ import (
 // fetcher is an agent that asks its proxy for each page that it is told and
 // says which status came back.
 const fetcher = `#!/bin/bash
-cat >/dev/null
+case $(cat) in *'"hosts":["127.0.0.1"]'*) ;; *) exit 9 ;; esac
 said=
 for page in $PAGES; do
   at=${HTTP_PROXY#http://}

@@ -42,9 +42,10 @@ type work struct {
 	PaidBy   string `json:"paid_by"`
 	Deadline string `json:"deadline"`
 	Sandbox  struct {
-		Isolation string `json:"isolation"`
-		ClaimedOK bool   `json:"claimed_ok"`
-		Files     string `json:"files"`
+		Isolation string   `json:"isolation"`
+		ClaimedOK bool     `json:"claimed_ok"`
+		Files     string   `json:"files"`
+		Hosts     []string `json:"hosts"`
 	} `json:"sandbox"`
 	Gates []string `json:"gates"`
 	Depth int64    `json:"delegation_depth"`
@@ -82,6 +83,7 @@ var workFields = []field{
 		maybe("isolation", word("subprocess", "container", "wasm").says("the least that the other side must use")),
 		maybe("claimed_ok", flag.says("true: the other side's word is enough; your owner's card says so")),
 		maybe("files", word("inputs", "workspace")),
+		maybe("hosts", list(50, some(253)).says("hosts that the other agent may reach, each by its whole name; its owner is asked about each; default none")),
 	)),
 	maybe("delegation_depth", whole(0, 5).says("how often the work may be handed on to further owners, each time by a yes of both; default 0")),
 	maybe("gates", list(5, word("contract", "effect", "budget", "delegation", "delivery")).says("where a person says yes; default contract, effect, delivery")),
@@ -103,6 +105,13 @@ func (in work) draft() (d manifest.Draft, err error) {
 	for _, text := range in.DoneWhen {
 		rest, optional := strings.CutPrefix(text, "optional: ")
 		d.DoneWhen = append(d.DoneWhen, manifest.DraftDone{Text: rest, Optional: optional})
+	}
+	if len(in.Sandbox.Hosts) > 0 {
+		names := make([]any, len(in.Sandbox.Hosts))
+		for i, h := range in.Sandbox.Hosts {
+			names[i] = h
+		}
+		d.Sandbox.Network = names
 	}
 	for _, f := range in.Inputs {
 		d.Inputs = append(d.Inputs, manifest.DraftInput{File: f.File, As: f.As})

@@ -54,6 +54,9 @@ func agentAdd(a *app) *cobra.Command {
 				if len(args) > 1 {
 					return usage("--client or a command, not both")
 				}
+				if c.Flags().Changed("model") {
+					asks.model, asks.providers = model, providers
+				}
 				return a.addAsking(h, name, asks)
 			}
 			if known != "" {

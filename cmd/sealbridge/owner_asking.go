@@ -17,6 +17,8 @@ import (
 type asking struct {
 	client, tools, binary string
 	write                 bool
+	model                 string // "" or door: its calls count for the work that it takes
+	providers             []string
 }
 
 func (x *asking) flags(c *cobra.Command) {
@@ -47,7 +49,10 @@ func (a *app) addAsking(h *home.Home, name string, x asking) error {
 	if err != nil {
 		return err
 	}
-	ag := home.Agent{Kind: home.KindMCP, Tools: x.tools}
+	if x.model == "door" && h.Config.MCP.Port == 0 {
+		return hint(usage("--model door: an agent in your session comes by a port of the gateway, and there is none"), "put `mcp: {port: 7812}` into config.yaml")
+	}
+	ag := home.Agent{Kind: home.KindMCP, Tools: x.tools, Model: x.model, Providers: x.providers}
 	if err := home.SetAgent(a.home, name, &ag); err != nil {
 		return err
 	}
@@ -71,6 +76,9 @@ func (a *app) addAsking(h *home.Home, name string, x asking) error {
 		return a.emit(map[string]any{"name": name, "client": x.client, "tools": x.tools, "file": file, "backup": backup, "entry": e, "port": h.Config.MCP.Port})
 	}
 	a.print("%s added: it asks your contacts for work, and you say yes or no.\n", name)
+	if x.model == "door" {
+		a.print("its model, for work that it takes: http://127.0.0.1:%d with this token as the key (ANTHROPIC_BASE_URL; OPENAI_BASE_URL ends in /v1)\n  %s\n", h.Config.MCP.Port, token)
+	}
 	switch {
 	case x.write:
 		a.print("written to %s; restart %s\n", file, cl.title)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"sealbridge/manifest"
@@ -388,10 +389,14 @@ func (a *audit) callCase(c *toolCall, x *toolAnswer, chain policy.Chain, then *p
 // needed is the enforcing owner's word.
 func (a *audit) effect(c *toolCall, d policy.CallDecision, x *toolAnswer) {
 	subject := policy.EffectSubject(d.Effect)
+	var yes []consent
 	for _, k := range a.consents {
-		if k.Gate != manifest.EffectGate || k.Subject != subject || k.Owner != a.m.Requester.OwnerDid {
-			continue
+		if k.Gate == manifest.EffectGate && k.Subject == subject && k.Owner == a.m.Requester.OwnerDid {
+			yes = append(yes, k)
 		}
+	}
+	if len(yes) > 0 { // several are one: the report does not depend on which came first
+		k := slices.MinFunc(yes, func(a, b consent) int { return strings.Compare(a.Decision.String(), b.Decision.String()) })
 		if k.decision.DecidedAt.Time().After(x.r.At.Time().Add(policy.MaxAhead)) {
 			a.find(Wrong, spec.Malformed, c.doc, "", "T1", "decided after what it allows")
 		}

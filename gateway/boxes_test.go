@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sealbridge/gateway"
 	"sealbridge/gateway/runner"
@@ -49,6 +50,7 @@ func (s *side) revenue(box manifest.DraftSandbox) gateway.Proposed {
 
 func TestAModuleWorksWhereAContractAsksForOne(t *testing.T) { // X9, X10
 	ann, ben := pair(t)
+	ann.patience, ben.patience = 10*time.Minute, 10*time.Minute // a compiler of modules under the race detector takes its time
 	module, digest := exampleModule(t)
 	ben.rules.Agents["totals"] = gateway.Agent{Module: module} // beside the one that is a subprocess
 	ben.adopt()

@@ -116,7 +116,11 @@ func (p modulePlan) run(ctx context.Context) (code uint32, err error) {
 	if err != nil {
 		return code, err
 	}
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(p.Pages))
+	how := wazero.NewRuntimeConfig() // compiled where it can be, else interpreted
+	if raceDetector {
+		how = wazero.NewRuntimeConfigInterpreter()
+	}
+	r := wazero.NewRuntimeWithConfig(ctx, how.WithMemoryLimitPages(p.Pages))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return code, err
 	}

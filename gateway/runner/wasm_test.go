@@ -77,11 +77,14 @@ func modes(x *Exec) []bool {
 	return []bool{false}
 }
 
+// patience is for a compiler of modules under the race detector on a busy machine.
+const patience = 10 * time.Minute
+
 func runModule(t *testing.T, x *Exec, boxed bool, c Command) (Result, error) {
 	t.Helper()
 	c.Module = built(t, "./testdata/hostile")
 	if c.WallClock == 0 {
-		c.WallClock = time.Minute
+		c.WallClock = patience
 	}
 	res, err := x.run(t.Context(), c, boxed)
 	t.Cleanup(func() { res.Close() })
@@ -224,7 +227,7 @@ func TestWhatIsNoModuleDoesNotRun(t *testing.T) {
 func TestTheExampleModuleComputes(t *testing.T) {
 	x := newExec(t)
 	res, err := x.Run(t.Context(), Command{Module: built(t, "sealbridge/examples/wasi"), Inputs: map[string]string{"sales.csv": filepath.Join("..", "..", "examples", "revenue", "sales.csv")},
-		Stdin: []byte(`{"task":{"title":"Revenue"},"inputs":["sales.csv"]}`), WallClock: time.Minute})
+		Stdin: []byte(`{"task":{"title":"Revenue"},"inputs":["sales.csv"]}`), WallClock: patience})
 	t.Cleanup(func() { res.Close() })
 	if err != nil || !res.OK() || !strings.Contains(string(res.Stdout), `"totals":{`) || len(res.Files) != 1 || res.Files[0].Name != "revenue.csv" {
 		t.Fatalf("%v, exit %d, %s, %s", err, res.Exit, res.Stdout, res.StderrTail)

@@ -62,7 +62,11 @@ func (r *remote) wait() {
 
 // watch forgets a session that ended.
 func (r *remote) watch(s *mcp.ClientSession) {
-	err := s.Wait()
+	r.lost(s, s.Wait())
+}
+
+// lost forgets a session that cannot be used any more; a second time it does nothing.
+func (r *remote) lost(s *mcp.ClientSession, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.session != s {
@@ -153,6 +157,10 @@ func (r *remote) call(ctx context.Context, tool string, arguments jcs.Value) (jc
 		return failed("the tool server refuses: " + cut(no.Message, 500)), nil
 	case err != nil:
 		r.log.Warn("a tool gave no answer", "error", err)
+		if ctx.Err() == nil { // the session broke: forgotten at once, so that the next call is not lost in it
+			r.lost(s, err)
+			go s.Close() //nolint:errcheck // whatever is left of it
+		}
 		return jcs.Value{}, unknown("the tool gave no answer", err)
 	}
 	r.mu.Lock()

@@ -71,6 +71,7 @@ type taskPage struct {
 	Meters []meter
 	Files  []file
 	Moving []moving
+	Why    *why     // every no that there was, and who acts next
 	Drawn  *drawing // the tree that the task stands in
 	Ends   bool     // whether the person can end it from here
 	Token  string
@@ -116,6 +117,9 @@ func (s *Server) task(v *visit) error {
 		}
 	}
 	p.Drawn = draw(t.Tree)
+	if p.Why, err = s.why(v.Context(), t.TaskID); err != nil {
+		return err
+	}
 	for _, f := range t.Artifacts {
 		p.Files = append(p.Files, file{f.Name, manifest.Display(f.Name, 255), f.Digest, manifest.Display(f.MediaType, 100), approval.Size(f.Size)})
 	}

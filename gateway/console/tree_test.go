@@ -118,3 +118,23 @@ func TestInABrowserAnOpenProposalIsAsked(t *testing.T) { // M10
 	}
 	w.quiet()
 }
+
+func TestATaskPageSaysWhy(t *testing.T) { // E1
+	ann, ben := owners(t)
+	id := ann.propose("Count", "Count.")
+	ann.allow(manifest.ContractGate)
+	_, err := ben.g.DenyGate(t.Context(), gateway.Owner, gateway.Denial{Ask: ben.asked(manifest.ContractGate).AskID.String(), Reason: "<b>not</b> today"})
+	must(t, err)
+	ben.open()
+	_, page := ben.loggedIn().get("/tasks/" + id)
+	for _, want := range []string{"<h2>Why</h2>", "<code>gate-denied</code> by you", "rule G1", "&lt;b&gt;not&lt;/b&gt; today", "next: <b>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q: %s", want, page)
+		}
+	}
+	ann.open()
+	ann.until("declined", func() bool {
+		_, p := ann.loggedIn().get("/tasks/" + id)
+		return strings.Contains(p, "declined</b>") && strings.Contains(p, "by Ben")
+	})
+}

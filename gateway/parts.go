@@ -27,10 +27,10 @@ func (t *turn) handing(by Caller, ref string) (row taskRow, err error) {
 		err = spec.Refuse(spec.NotPermitted, "/parent", "P1: whoever works on a task hands a part of it on")
 	case row.Recovery != "":
 		err = spec.Refuse(spec.Unavailable, "/parent", "R4b: in recovery: "+row.Recovery)
+	case row.contract().Permissions.MaxDelegationDepth == 0: // first: no later moment makes it otherwise
+		err = spec.Refuse(spec.DepthExceeded, "/parent", "P1: this contract is handed on to nobody")
 	case t.over(row) || row.Task.State() != task.Working:
 		err = spec.Refuse(spec.IllegalTransition, "/parent", "P1: only work that is under way is handed on")
-	case row.Task.Manifest().Permissions.MaxDelegationDepth == 0:
-		err = spec.Refuse(spec.DepthExceeded, "/parent", "P1: this contract is handed on to nobody")
 	}
 	return row, err
 }

@@ -180,6 +180,9 @@ func TestAPartIsHandedOnFromDoorToDoor(t *testing.T) {
 	if _, err := cleo.g.ReturnResult(ctx, scribe, returned(p.Task, "3", 700, 60)); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := cleo.g.Propose(ctx, scribe, partOf(p.Task, "Ben")); spec.ReasonOf(err) != spec.DepthExceeded {
+		t.Errorf("what may be handed on to nobody, when it is delivered: %v, want depth-exceeded", err)
+	}
 	ben.agrees(p.Task, "delivery")
 	ben.until("has the part", func() bool { return ben.state(p.Task).Released })
 	ben.until("share back", func() bool { return ben.state(id).Budget["input_tokens"].Committed == 700 })

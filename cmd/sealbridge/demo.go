@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func demoCommand(a *app) *cobra.Command {
 			d := &demo{a: a, dir: keep, verbose: verbose, interactive: interactive, procs: map[string]*proc{}}
 			return d.run(c.Context())
 		}}
-	c.Flags().StringVar(&keep, "keep", "", "a new folder that keeps bundle.json and both homes")
+	c.Flags().StringVar(&keep, "keep", "", "a new folder that keeps the bundles and the homes")
 	c.Flags().BoolVar(&interactive, "interactive", false, "wait for you at each gate, and leave both gateways running")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show every command and what the processes log")
 	return c
@@ -52,6 +53,9 @@ type demo struct {
 	port    string
 	address string
 	task    string
+	lead    serverEntry                                   // how Ben's own agent comes to his gateway
+	deep    string                                        // the task that may be handed on
+	part    string                                        // what is handed on of it
 	between func(ctx context.Context, after string) error // tests kill processes here
 	within  time.Duration                                 // the whole story; 0: five minutes
 	made    bool                                          // dir is there already
@@ -102,15 +106,22 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// scene is a part of the story: tests act after it by its name.
+type scene struct {
+	name string
+	do   func(context.Context) error
+}
+
 func (d *demo) steps(ctx context.Context) error {
-	for _, s := range []struct {
-		name string
-		do   func(context.Context) error
-	}{
+	all := []scene{
 		{"relay", d.startRelay}, {"identities", d.identities}, {"tools", d.lends}, {"gateways", d.gateways}, {"invite", d.invite}, {"words", d.words}, {"agent", d.agent},
 		{"propose", d.propose}, {"ann contract", d.annContract}, {"ben contract", d.benContract}, {"work", d.work}, {"calls", d.calls}, {"delivery", d.delivery}, {"result", d.result},
 		{"export", d.export}, {"verify", d.verify}, {"forge", d.forge},
-	} {
+	}
+	if !d.interactive { // there it ends with what two owners do next
+		all = append(all, d.third()...)
+	}
+	for _, s := range all {
 		if err := s.do(ctx); errors.Is(err, errNoYes) {
 			return err
 		} else if err != nil {
@@ -327,44 +338,68 @@ func (d *demo) gateways(ctx context.Context) error {
 }
 
 func (d *demo) invite(ctx context.Context) error {
-	var out gateway.Invited
-	err := eventually(ctx, "an invite", func() (ok bool, err error) {
-		out, err = ask[gateway.Invited](ctx, d, "ann", "invite")
+	out, err := d.invites(ctx, "ann", "ben")
+	if err == nil {
+		d.tell("Ann sends Ben an invite: one line of %d characters, good once.", len(out.Token))
+	}
+	return err
+}
+
+// invites makes an invite at one owner's and redeems it at the other's.
+func (d *demo) invites(ctx context.Context, from, to string) (out gateway.Invited, err error) {
+	err = eventually(ctx, "an invite", func() (ok bool, err error) {
+		out, err = ask[gateway.Invited](ctx, d, from, "invite")
 		return err == nil, err
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
-	d.tell("Ann sends Ben an invite: one line of %d characters, good once.", len(out.Token))
-	return eventually(ctx, "redeeming", func() (bool, error) {
-		_, err := d.must(ctx, "ben", "contact", "add", out.Token)
+	return out, eventually(ctx, "redeeming", func() (bool, error) {
+		_, err := d.must(ctx, to, "contact", "add", out.Token)
 		return err == nil, err
 	})
 }
 
 func (d *demo) words(ctx context.Context) error {
-	var ann, ben []gateway.ContactView
-	err := eventually(ctx, "Ann to know Ben", func() (ok bool, err error) {
-		if ann, err = ask[[]gateway.ContactView](ctx, d, "ann", "contact", "list"); err != nil || len(ann) != 1 {
-			return false, err
-		}
-		ben, err = ask[[]gateway.ContactView](ctx, d, "ben", "contact", "list")
-		return len(ben) == 1, err
-	})
+	words, err := d.compare(ctx, "ann", "ben")
 	if err != nil {
 		return err
 	}
-	if ann[0].Words != ben[0].Words {
-		return fmt.Errorf("the words differ: %q and %q", ann[0].Words, ben[0].Words)
-	}
 	d.tell("Both screens show the same six words; a person at each end says so.")
-	d.more("%s", ann[0].Words)
-	for who, name := range map[string]string{"ann": ann[0].Name, "ben": ben[0].Name} {
-		if _, err := d.must(ctx, who, "contact", "confirm", name, "--words", ann[0].Words); err != nil {
-			return err
+	d.more("%s", words)
+	return nil
+}
+
+// compare confirms two owners to each other, if both screens show the same words.
+func (d *demo) compare(ctx context.Context, one, other string) (string, error) {
+	seen := func(at, whom string) (v gateway.ContactView, err error) {
+		err = eventually(ctx, at+" to know "+whom, func() (bool, error) {
+			cs, err := ask[[]gateway.ContactView](ctx, d, at, "contact", "list")
+			i := slices.IndexFunc(cs, func(c gateway.ContactView) bool { return strings.EqualFold(c.Name, whom) })
+			if i >= 0 {
+				v = cs[i]
+			}
+			return i >= 0, err
+		})
+		return v, err
+	}
+	a, err := seen(one, other)
+	if err != nil {
+		return "", err
+	}
+	b, err := seen(other, one)
+	if err != nil {
+		return "", err
+	}
+	if a.Words != b.Words {
+		return "", fmt.Errorf("the words differ: %q and %q", a.Words, b.Words)
+	}
+	for who, name := range map[string]string{one: a.Name, other: b.Name} {
+		if _, err := d.must(ctx, who, "contact", "confirm", name, "--words", a.Words); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	return a.Words, nil
 }
 
 // agent writes the examples out and gives Ben's gateway the program.
@@ -414,28 +449,10 @@ func (d *demo) propose(ctx context.Context) error {
 
 // gate waits for a question, shows its card and answers it.
 func (d *demo) gate(ctx context.Context, who string, gate manifest.Gate) error {
-	var as []gateway.AskView
-	err := eventually(ctx, "a question for "+who, func() (bool, error) {
-		_, cl, err := (&app{home: filepath.Join(d.dir, who)}).client()
-		if err != nil {
-			return false, err
-		}
-		as, err = asksOf(ctx, cl)
-		if err != nil {
-			return false, err
-		}
-		for _, v := range as {
-			if v.Ask.Gate == gate && v.State == string(approval.Waiting) {
-				as = []gateway.AskView{v}
-				return true, nil
-			}
-		}
-		return false, nil
-	})
+	a, err := d.asked(ctx, who, gate)
 	if err != nil {
 		return err
 	}
-	a := as[0].Ask
 	d.more("┌ %s", a.Question)
 	for _, l := range a.Lines {
 		d.more("│ %s %-9s %s", l.Mark, l.Word, l.Text)
@@ -448,6 +465,28 @@ func (d *demo) gate(ctx context.Context, who string, gate manifest.Gate) error {
 		d.more("└ allow")
 	}
 	return err
+}
+
+// asked is the question that waits for an owner at a gate, once it does.
+func (d *demo) asked(ctx context.Context, who string, gate manifest.Gate) (a approval.Ask, err error) {
+	err = eventually(ctx, "a question for "+who, func() (bool, error) {
+		_, cl, err := (&app{home: filepath.Join(d.dir, who)}).client()
+		if err != nil {
+			return false, err
+		}
+		as, err := asksOf(ctx, cl)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range as {
+			if v.Ask.Gate == gate && v.State == string(approval.Waiting) {
+				a = v.Ask
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	return a, err
 }
 
 func (d *demo) annContract(ctx context.Context) error {
@@ -509,11 +548,12 @@ func (d *demo) result(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) export(ctx context.Context) error {
-	bundle := filepath.Join(d.dir, "bundle.json")
-	err := eventually(ctx, "both sides to have acknowledged", func() (bool, error) {
-		for _, who := range []string{"ann", "ben"} {
-			s, err := ask[gateway.Status](ctx, d, who, "status")
+// exports writes the bundle of a task at the first of two owners, once both have heard all of it.
+func (d *demo) exports(ctx context.Context, task, name, at, other string) (bundle string, err error) {
+	bundle = filepath.Join(d.dir, name)
+	err = eventually(ctx, "both sides to have acknowledged", func() (bool, error) {
+		for _, w := range []string{at, other} {
+			s, err := ask[gateway.Status](ctx, d, w, "status")
 			if err != nil || s.Outgoing > 0 {
 				return false, err
 			}
@@ -521,9 +561,15 @@ func (d *demo) export(ctx context.Context) error {
 		return true, nil
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := d.must(ctx, "ann", "export", d.task, "-o", bundle); err != nil {
+	_, err = d.must(ctx, at, "export", task, "-o", bundle)
+	return bundle, err
+}
+
+func (d *demo) export(ctx context.Context) error {
+	bundle, err := d.exports(ctx, d.task, "bundle.json", "ann", "ben")
+	if err != nil {
 		return err
 	}
 	info, err := os.Stat(bundle)
@@ -535,11 +581,16 @@ func (d *demo) export(ctx context.Context) error {
 }
 
 func (d *demo) verify(ctx context.Context) error {
-	out, err := d.must(ctx, "", "verify", filepath.Join(d.dir, "bundle.json"), "--require", "binding")
+	d.tell("Anybody can check it offline, with nothing but the file:")
+	return d.binds(ctx, "bundle.json")
+}
+
+// binds verifies a bundle and shows what the check says first.
+func (d *demo) binds(ctx context.Context, bundle string) error {
+	out, err := d.must(ctx, "", "verify", filepath.Join(d.dir, bundle), "--require", "binding")
 	if err != nil {
 		return err
 	}
-	d.tell("Anybody can check it offline, with nothing but the file:")
 	for i, l := range strings.Split(strings.TrimRight(out, "\n"), "\n") {
 		if i < 2 || strings.HasPrefix(l, "Outcome") {
 			d.more("%s", l)

@@ -28,7 +28,20 @@ func TestTheDemoTellsTheWholeStory(t *testing.T) {
 	if err := d.run(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	agreesWithTheOtherImplementation(t, filepath.Join(d.dir, "bundle.json"))
+	for _, bundle := range []string{"bundle.json", "deep.json", "part.json"} {
+		agreesWithTheOtherImplementation(t, filepath.Join(d.dir, bundle))
+	}
+	for name, words := range map[string][]string{ // three owners, each with a process and a home of their own
+		"a gate of each": {"┌ Let Ben hand a part of your task on", "┌ Hand a part of Ann's task on to Cleo?", "┌ Let “counter” work for Ben?"},
+		"two refusals":   {"depth-exceeded: /body/manifest/permissions/maxDelegationDepth", "depth-exceeded: /parent"},
+		"the answer":     {`{"percent":"33.3","region":"south"}`},
+	} {
+		for _, w := range words {
+			if !strings.Contains(out.String(), w) {
+				t.Errorf("%s: the story does not say %q\n%s", name, w, out)
+			}
+		}
+	}
 }
 
 // agreesWithTheOtherImplementation runs a second implementation of section 3 on every signed document of a bundle.
@@ -85,7 +98,7 @@ func oraclePath(t *testing.T) string {
 // TestKillAnyProcessAfterAnyStep kills one process after every step of the
 // story, as a power cut would, and starts it again: the task finishes once.
 func TestKillAnyProcessAfterAnyStep(t *testing.T) {
-	for _, victim := range []string{"relay", "ann", "ben"} {
+	for _, victim := range []string{"relay", "ann", "ben", "cleo"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
 			d, out := story(t)
@@ -107,13 +120,15 @@ func TestKillAnyProcessAfterAnyStep(t *testing.T) {
 			if kills < 10 {
 				t.Fatalf("%d kills", kills)
 			}
-			b, err := os.ReadFile(filepath.Join(d.dir, "bundle.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, kind := range []string{"accepted", "started", "delivered", "completed"} {
-				if n := strings.Count(string(b), `"kind":"`+kind+`"`); n != 1 {
-					t.Errorf("%d events %s, want one", n, kind)
+			for _, bundle := range []string{"bundle.json", "deep.json", "part.json"} {
+				b, err := os.ReadFile(filepath.Join(d.dir, bundle))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, kind := range []string{"accepted", "started", "delivered", "completed"} {
+					if n := strings.Count(string(b), `"kind":"`+kind+`"`); n != 1 {
+						t.Errorf("%s: %d events %s, want one", bundle, n, kind)
+					}
 				}
 			}
 		})

@@ -20,6 +20,11 @@ type quiet struct {
 func (q *quiet) Write(p []byte) (int, error) { q.mu.Lock(); defer q.mu.Unlock(); return q.b.Write(p) }
 func (q *quiet) String() string              { q.mu.Lock(); defer q.mu.Unlock(); return q.b.String() }
 
+// shownAsk is what gate list --json says of an ask, as far as a test looks.
+type shownAsk struct {
+	AskID, TaskID, Gate, State, Why string
+}
+
 // interactive tells the story with a person in another terminal, who answers each
 // gate by the command that the story prints.
 func interactive(t *testing.T, verdict func(gate string) string) (d *demo, out *quiet) {

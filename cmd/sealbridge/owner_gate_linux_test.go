@@ -42,11 +42,6 @@ func twoOwnersWithin(t *testing.T, most time.Duration, f func(ctx context.Contex
 	}
 }
 
-// shownAsk is what gate list --json says of an ask, as far as a test looks.
-type shownAsk struct {
-	AskID, TaskID, Gate, State, Why string
-}
-
 // waitsAt is the one open ask of a task at an owner.
 func waitsAt(ctx context.Context, t *testing.T, d *demo, who, task string) string {
 	t.Helper()

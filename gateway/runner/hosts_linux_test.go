@@ -24,7 +24,7 @@ func TestABoxedProgramReachesTheHostsOfItsContractAndNothingElse(t *testing.T) {
 	at := strings.Replace(host, ":", "/", 1)
 	h := w.hosts("api.example", "inside.example")
 	res, err := x.Run(t.Context(), Command{Argv: bash(ask("GET http://api.example/a HTTP/1.1") + `env | grep -i proxy | sort`), Hosts: h, WallClock: time.Minute})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	out := string(res.Stdout)
 	if err != nil || !strings.Contains(out, "page of api.example\n") || !strings.Contains(out, "HTTPS_PROXY=http://127.0.0.1:3128\nHTTP_PROXY=http://127.0.0.1:3128\nhttp_proxy=") {
 		t.Fatalf("Run = %q, %v, %s", out, err, res.StderrTail)
@@ -64,7 +64,7 @@ func TestSlowAndManyConnectionsHarmOnlyTheirOwnRun(t *testing.T) {
 	// Sixty-three seats are held by heads that never end; the last still serves.
 	hold := `at=${HTTP_PROXY#http://}; for i in $(seq 63); do eval "exec $((i+10))<>/dev/tcp/${at%:*}/${at##*:}"; eval "printf 'GET http://api.example/ HTTP/1.1\r\n' >&$((i+10))"; done; `
 	res, err := x.Run(t.Context(), Command{Argv: bash(hold + ask("GET http://api.example/ HTTP/1.1")), Hosts: w.hosts("api.example"), WallClock: time.Minute})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	if err != nil || !strings.HasSuffix(string(res.Stdout), "page\n") {
 		t.Errorf("Run = %q, %v, %s", res.Stdout, err, res.StderrTail)
 	}

@@ -141,10 +141,12 @@ func (x *Exec) probe(ctx context.Context) (ok bool, found machine, lacks string)
 		return false, found, "boxes for subprocesses on " + runtime.GOOS + ": use a WASI module or a container"
 	}
 	res, err := x.run(ctx, Command{Argv: []string{"true"}, WallClock: 10 * time.Second, find: true}, true)
+	if err != nil {
+		res.Close()
+		return false, found, "namespaces: " + err.Error()
+	}
 	defer res.Close()
 	switch {
-	case err != nil:
-		return false, found, "namespaces: " + err.Error()
 	case !res.OK() || json.Unmarshal(res.Stdout, &found) != nil:
 		return false, machine{}, "namespaces: " + manifest.Display(string(bytes.TrimSpace(res.StderrTail)), 300)
 	case !found.Filter:

@@ -49,7 +49,7 @@ func lock(version int) error {
 		return nil
 	}
 	if landlockVersion() < version {
-		return fmt.Errorf("Landlock %d: %w", version, unix.ENOSYS)
+		return fmt.Errorf("locking files by Landlock %d: %w", version, unix.ENOSYS)
 	}
 	known := lockKnown(version)
 	rules := unix.LandlockRulesetAttr{Handled_access_fs: known}
@@ -58,7 +58,7 @@ func lock(version int) error {
 	}
 	set, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
 	if errno != 0 {
-		return fmt.Errorf("Landlock: %w", errno)
+		return fmt.Errorf("locking files: %w", errno)
 	}
 	defer unix.Close(int(set))
 	file := known & (lockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) &^ unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -68,11 +68,11 @@ func lock(version int) error {
 	}
 	for path, rights := range grants {
 		if err := grant(set, path, rights); err != nil {
-			return fmt.Errorf("Landlock for %s: %w", path, err)
+			return fmt.Errorf("locking %s: %w", path, err)
 		}
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
-		return fmt.Errorf("Landlock: %w", errno)
+		return fmt.Errorf("locking files: %w", errno)
 	}
 	return nil
 }

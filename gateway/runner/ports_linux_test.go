@@ -39,7 +39,7 @@ func TestAPortLeadsToUsAndToNobodyElse(t *testing.T) { // X3
 				Argv:  bash(knock(7001, "a") + knock(7002, "b") + knock(7001, "c") + `(echo >/dev/tcp/127.0.0.1/7003) 2>/dev/null || echo closed`),
 				Ports: []Port{{7001, echo(name)}, {7002, echo(name + "'s second")}}, WallClock: time.Minute,
 			})
-			defer res.Close()
+			t.Cleanup(func() { res.Close() })
 			want := strings.ReplaceAll("X heard a\nX's second heard b\nX heard c\nclosed\n", "X", name)
 			if err != nil || !res.OK() || string(res.Stdout) != want {
 				t.Errorf("Run = %q, %v, stderr %s; want %q", res.Stdout, err, res.StderrTail, want)
@@ -111,7 +111,7 @@ func endsWithTheRun(t *testing.T, x *Exec) {
 			ended <- err
 		}}},
 	})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	if err != nil || !res.OK() {
 		t.Fatalf("Run = %+v, %v, %s", res, err, res.StderrTail)
 	}
@@ -143,7 +143,7 @@ func TestManyGuestsWaitInLine(t *testing.T) {
 		defer now.Add(-1)
 		echo("x")(ctx, b, c)
 	}}}})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	if n := strings.Count(string(res.Stdout), "x heard x\n"); err != nil || n != 200 || most.Load() > maxGuests {
 		t.Errorf("%d answers, at most %d at once, %v, %s", n, most.Load(), err, res.StderrTail)
 	}
@@ -166,7 +166,7 @@ func TestARunStandsStillWhileAPersonIsAsked(t *testing.T) { // B4, G8
 			fmt.Fprint(c, "yes to "+line)
 		}}},
 	})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	if err != nil || !res.OK() || string(res.Stdout) != "yes to please\n" || !held {
 		t.Fatalf("Run = %+v, %v, %q, %s", res, err, res.Stdout, res.StderrTail)
 	}
@@ -181,7 +181,7 @@ func TestAHeldRunCanBeCancelled(t *testing.T) {
 			b.Hold(ctx, func(ctx context.Context) { cancel(); <-ctx.Done() })
 		}}},
 	})
-	defer res.Close()
+	t.Cleanup(func() { res.Close() })
 	if err != nil || !res.Cancelled || res.OK() {
 		t.Fatalf("Run = %+v, %v", res, err)
 	}

@@ -40,7 +40,7 @@ type Courier interface {
 type Runner interface {
 	Run(ctx context.Context, c runner.Command) (runner.Result, error)
 	Isolation(level string) manifest.Isolation
-	Enforces(level string, network bool) []string
+	Enforces(level string) []string
 	Levels() []string // that are enforced here
 }
 

@@ -27,7 +27,7 @@ func (a answers) Run(ctx context.Context, c runner.Command) (runner.Result, erro
 }
 func (answers) Levels() []string                          { return counter{}.Levels() }
 func (answers) Isolation(level string) manifest.Isolation { return counter{}.Isolation(level) }
-func (answers) Enforces(string, bool) []string            { return []string{"nothing: a twin"} }
+func (answers) Enforces(string) []string                  { return []string{"nothing: a twin"} }
 
 // circle is Ann with a confirmed contact for each name; each works with its own answer.
 func circle(t testing.TB, answer map[string]string) (ann *side, by map[string]*side) {

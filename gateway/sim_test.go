@@ -42,7 +42,7 @@ func (counter) Levels() []string { return []string{runner.Subprocess} }
 func (counter) Isolation(level string) manifest.Isolation {
 	return manifest.Isolation{Level: level, Enforced: "gateway"}
 }
-func (counter) Enforces(string, bool) []string { return []string{"nothing: a twin"} }
+func (counter) Enforces(string) []string { return []string{"nothing: a twin"} }
 
 // chance is one seed's: what befalls envelopes, what people say, who crashes.
 type chance struct {

@@ -39,7 +39,7 @@ func (g *Gateway) Status(ctx context.Context, _ Caller, _ None) (out Status, err
 	}
 	if g.Runner != nil {
 		out.Levels = g.Runner.Levels()
-		out.Isolated, out.Enforces = slices.Contains(out.Levels, runner.Subprocess), g.Runner.Enforces(runner.Subprocess, false)
+		out.Isolated, out.Enforces = slices.Contains(out.Levels, runner.Subprocess), g.Runner.Enforces(runner.Subprocess)
 	}
 	g.mu.Lock()
 	for k, n := range g.counts {

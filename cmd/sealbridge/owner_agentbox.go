@@ -75,7 +75,7 @@ func agentShow(a *app) *cobra.Command {
 		}
 		a.findEngine(c.Context(), x, ag)
 		level := commandOf(ag).Level()
-		i, holds := x.Isolation(level), x.Enforces(level, false)
+		i, holds := x.Isolation(level), x.Enforces(level)
 		if a.json {
 			return a.emit(map[string]any{"name": args[0], "agent": ag, "isolation": i, "enforces": holds, "lacks": x.Lacks(level)})
 		}

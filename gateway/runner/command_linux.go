@@ -46,15 +46,12 @@ func command(ctx context.Context, c Command, w *workspace, path string, isolate 
 	plan, err := json.Marshal(stage{
 		Root: filepath.Join(w.dir, "root"), Work: w.work(), Program: path, Argv: c.Argv,
 		Env: environment(c, insideWork, w.mark), ReadOnly: shown(c.ReadOnly, path, real), FileSize: c.FilesLimit,
-		Ports: numbers(c.Ports), Memory: c.Memory, Network: c.Network, Holds: c.holds, Find: c.find,
+		Ports: numbers(c.Ports), Memory: c.Memory, Holds: c.holds, Find: c.find,
 	})
 	if err != nil {
 		return nil, &spec.Error{Reason: spec.Internal, Err: err}
 	}
-	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if !c.Network {
-		attr.Cloneflags |= syscall.CLONE_NEWNET
-	}
+	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWNET
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideUser, HostID: os.Getgid(), Size: 1}}
 	attr.AmbientCaps = []uintptr{capSysAdmin, capSetPcap, capNetAdmin}

@@ -163,7 +163,7 @@ func (s *stage) filter() error {
 	if !s.Find && !s.Holds.Filter || !canFilter {
 		return nil
 	}
-	err := obey(filter(s.Network && s.Holds.Landlock < scopedSince))
+	err := obey(filter())
 	if s.Find {
 		s.Holds.Filter, err = err == nil, nil
 	}

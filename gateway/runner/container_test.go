@@ -141,7 +141,7 @@ func TestWhatIsNoPinnedImageDoesNotRun(t *testing.T) { // X12
 		{"a short digest", Command{Image: "alpine@sha256:ab"}, spec.Malformed},
 		{"an option", Command{Image: "--privileged" + testImage}, spec.Malformed},
 		{"and a module", Command{Image: testImage, Module: "/x.wasm"}, spec.Malformed},
-		{"a network", Command{Image: testImage, Network: true}, spec.UnsupportedIsolation},
+		{"a port", Command{Image: testImage, Ports: []Port{{Number: 7001}}}, spec.UnsupportedIsolation},
 		{"no engine looked for", Command{Image: testImage}, spec.UnsupportedIsolation},
 		{"not here", Command{Image: gone}, spec.NotFound},
 	} {

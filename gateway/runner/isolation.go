@@ -65,13 +65,12 @@ type machine struct {
 }
 
 // Enforces lists what really holds at a level on this machine, for an
-// attestation and for the person who is asked. network says whether the owner
-// gave the program the host's network.
-func (x *Exec) Enforces(level string, network bool) []string {
-	return x.enforces(level, x.isolated, network, false)
+// attestation and for the person who is asked.
+func (x *Exec) Enforces(level string) []string {
+	return x.enforces(level, x.isolated, false)
 }
 
-func (x *Exec) enforces(level string, isolated, network, ports bool) []string {
+func (x *Exec) enforces(level string, isolated, ports bool) []string {
 	m := x.found
 	out := []string{
 		"own workspace, inputs copied", "clean environment", "no inherited descriptors",
@@ -96,10 +95,9 @@ func (x *Exec) enforces(level string, isolated, network, ports bool) []string {
 		if m.Processes || os.Getuid() != 0 { // the kernel lets root's processes pass the other limit
 			out = append(out, "number of processes limited")
 		}
-		switch {
-		case ports:
+		if ports {
 			out = append(out, "no network but through this gateway")
-		case !network:
+		} else {
 			out = append(out, "no network")
 		}
 	case level == Wasm:

@@ -16,7 +16,7 @@ const (
 
 // Port is a place on the program's own loopback behind which something of ours
 // answers: 127.0.0.1:Number, in a network that nobody but this run is in. It is
-// the only way out of a run without Network (X3). No file and no descriptor of
+// the only way out of a run (X3). No file and no descriptor of
 // the program's leads there, and it ends with the run.
 type Port struct {
 	Number uint16 // 1024 or more
@@ -45,7 +45,7 @@ func checkPorts(c Command, isolate bool) error {
 	if len(c.Ports) == 0 {
 		return nil
 	}
-	if !isolate || c.Network {
+	if !isolate {
 		return spec.Refuse(spec.UnsupportedIsolation, "/ports", "a network of its own")
 	}
 	seen := map[uint16]bool{}

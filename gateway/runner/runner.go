@@ -63,7 +63,6 @@ type Command struct {
 	Stdin     []byte            // the task
 	Env       map[string]string // upper-case names; none that we give ourselves or that the system's loader reads
 	ReadOnly  []string          // further absolute paths that the program may read, at the same place
-	Network   bool              // the owner lets this program use the host's network
 	Ports     []Port            // what else it reaches; refused where it would have no network of its own
 	Hosts     *Hosts            // the proxy to the hosts of its contract, at ProxyPort; for one run
 	WallClock time.Duration
@@ -171,8 +170,8 @@ func (c *Command) check() error {
 	case c.Module != "" && !filepath.IsAbs(c.Module):
 		return spec.Refuse(spec.Malformed, "/module", "an absolute path")
 	}
-	if (c.Module != "" || c.Image != "") && (c.Network || len(c.Ports) > 0 || c.Hosts != nil) {
-		return spec.Refuse(spec.UnsupportedIsolation, "/network", "a module or container reaches no network")
+	if (c.Module != "" || c.Image != "") && (len(c.Ports) > 0 || c.Hosts != nil) {
+		return spec.Refuse(spec.UnsupportedIsolation, "/network", "a module or container has no ports")
 	}
 	switch {
 	case c.WallClock <= 0:
@@ -271,7 +270,7 @@ func (x *Exec) run(ctx context.Context, c Command, isolate bool) (Result, error)
 func (x *Exec) prepare(res *Result, c *Command, isolate bool) (path string, err error) {
 	level := c.Level()
 	res.Isolation = x.isolation(level, isolate)
-	res.Enforced = x.enforces(level, isolate, c.Network, len(c.Ports) > 0)
+	res.Enforced = x.enforces(level, isolate, len(c.Ports) > 0)
 	if level == Container {
 		digest, err := imageDigest(c.Image)
 		res.Image = &digest

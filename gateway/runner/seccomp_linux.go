@@ -95,10 +95,8 @@ func join(parts ...[]unix.SockFilter) (out []unix.SockFilter) {
 	return out
 }
 
-// filter is the whole program. sharedNetwork: the run is in the host's network,
-// where sockets of the host without a file can be reached by name (X3), and
-// nothing else stands before them; then there are no sockets of that kind.
-func filter(sharedNetwork bool) []unix.SockFilter {
+// filter is the whole program.
+func filter() []unix.SockFilter {
 	p := join(
 		[]unix.SockFilter{load(atArch)},
 		[]unix.SockFilter{{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1}, ret(retEnd)}, // a program of another machine: other numbers
@@ -115,7 +113,7 @@ func filter(sharedNetwork bool) []unix.SockFilter {
 	}
 	call := func(n uint32, body []unix.SockFilter) { p = append(p, where(unix.BPF_JEQ, n, body...)...) }
 	call(unix.SYS_CLONE, join([]unix.SockFilter{load(arg(0))}, where(unix.BPF_JSET, newNamespaces, ret(retRefuse)), []unix.SockFilter{ret(retAllow)}))
-	call(unix.SYS_SOCKET, sockets(sharedNetwork))
+	call(unix.SYS_SOCKET, sockets())
 	call(unix.SYS_SOCKETPAIR, join([]unix.SockFilter{load(arg(0))}, where(unix.BPF_JEQ, unix.AF_UNIX, ret(retAllow)), []unix.SockFilter{ret(retRefuse)}))
 	call(unix.SYS_PERSONALITY, join([]unix.SockFilter{load(arg(0))}, where(unix.BPF_JEQ, 0, ret(retAllow)),
 		where(unix.BPF_JEQ, ^uint32(0), ret(retAllow)), []unix.SockFilter{ret(retRefuse)})) // to be read, not changed
@@ -127,11 +125,7 @@ func filter(sharedNetwork bool) []unix.SockFilter {
 // sockets: of this machine, of the internet by TCP and UDP, and the one that
 // tells which addresses there are. Other families and protocols are code of the
 // kernel that any user can have loaded.
-func sockets(sharedNetwork bool) []unix.SockFilter {
-	unixSockets := retAllow
-	if sharedNetwork {
-		unixSockets = int(retRefuse)
-	}
+func sockets() []unix.SockFilter {
 	internet := join(
 		[]unix.SockFilter{load(arg(1)), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf}},
 		where(unix.BPF_JGT, unix.SOCK_DGRAM, ret(retRefuse)), // 1 is a stream, 2 are datagrams
@@ -143,7 +137,7 @@ func sockets(sharedNetwork bool) []unix.SockFilter {
 	)
 	return join(
 		[]unix.SockFilter{load(arg(0))},
-		where(unix.BPF_JEQ, unix.AF_UNIX, ret(uint32(unixSockets))),
+		where(unix.BPF_JEQ, unix.AF_UNIX, ret(retAllow)),
 		where(unix.BPF_JEQ, unix.AF_INET, internet...),
 		where(unix.BPF_JEQ, unix.AF_INET6, internet...),
 		where(unix.BPF_JEQ, unix.AF_NETLINK, join([]unix.SockFilter{load(arg(2))}, where(unix.BPF_JEQ, unix.NETLINK_ROUTE, ret(retAllow)), []unix.SockFilter{ret(retRefuse)})...),

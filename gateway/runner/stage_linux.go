@@ -20,7 +20,6 @@ type stage struct {
 	Root, Work, Program string
 	Argv, Env, ReadOnly []string
 	FileSize, Memory    int64
-	Network             bool    // the host's
 	Holds               machine // what was found here and has to hold again
 	Find                bool    // find out what holds, and say it on stdout
 	Ports               []uint16

@@ -79,7 +79,7 @@ func TestAForkBombRunsIntoItsLimit(t *testing.T) {
 		Argv: []string{"bash", "-c", `for i in $(seq 900); do sleep 300 & done 2>/dev/null; jobs -r | wc -l`}, WallClock: 2 * time.Second,
 	})
 	t.Cleanup(func() { res.Close() }) // also of a run that failed
-	limited := slices.Contains(x.Enforces(Subprocess, false), "number of processes limited")
+	limited := slices.Contains(x.Enforces(Subprocess), "number of processes limited")
 	if all := strings.HasPrefix(string(res.Stdout), "900"); err != nil || all == limited {
 		t.Errorf("900 processes: %q, %v, with a limit: %v", res.Stdout, err, limited)
 	}

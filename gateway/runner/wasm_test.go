@@ -206,7 +206,7 @@ func TestWhatIsNoModuleDoesNotRun(t *testing.T) {
 		{"text", Command{Module: text}, spec.Malformed},
 		{"nothing", Command{Module: filepath.Join(dir, "none.wasm")}, spec.NotFound},
 		{"relative", Command{Module: "text.wasm"}, spec.Malformed},
-		{"a network", Command{Module: text, Network: true}, spec.UnsupportedIsolation},
+		{"a port", Command{Module: text, Ports: []Port{{Number: 7001}}}, spec.UnsupportedIsolation},
 	} {
 		test.c.WallClock = time.Minute
 		res, err := x.Run(t.Context(), test.c)

@@ -93,11 +93,7 @@ type TakeUp struct {
 // accept: our next signed document is the answer (G7). It is a proposal like any
 // other: decided by the policy, asked about, and once.
 func (g *Gateway) TakeUpCounter(ctx context.Context, by Caller, in TakeUp) (out Proposed, err error) {
-	id, err := g.mint("task_", g.Now())
-	if err != nil {
-		return out, err
-	}
-	taskID, err := manifest.ParseTaskID(id)
+	id, err := g.newTaskID(g.Now())
 	if err != nil {
 		return out, err
 	}
@@ -106,11 +102,11 @@ func (g *Gateway) TakeUpCounter(ctx context.Context, by Caller, in TakeUp) (out 
 		if err != nil {
 			return err
 		}
-		row, err := t.counterRow(by, old, taskID)
+		row, err := t.counterRow(by, old, id)
 		if err != nil {
 			return err
 		}
-		out = Proposed{Task: id, Digest: signing.DigestOf(row.Proposal.Bytes()).String(), Manifest: row.Proposal}
+		out = Proposed{Task: id.String(), Digest: signing.DigestOf(row.Proposal.Bytes()).String(), Manifest: row.Proposal}
 		if in.DryRun {
 			return t.dry(row)
 		}
@@ -126,7 +122,7 @@ func (g *Gateway) TakeUpCounter(ctx context.Context, by Caller, in TakeUp) (out 
 		if said.Ask != nil {
 			out.Ask, out.Until = said.Ask.Ask.AskID.String(), said.Ask.Ask.Until.Time()
 		}
-		old.Answered = id
+		old.Answered = id.String()
 		if err := counters.Delete(t.Tx, old.Key.String()); err != nil {
 			return err
 		}
@@ -149,24 +145,31 @@ func (t *turn) counterRow(by Caller, old taskRow, id manifest.TaskID) (row taskR
 	if err != nil {
 		return row, err
 	}
-	agent, err := t.trust.AgentFor(old.Peer, t.now)
+	payload, err := t.between(&m, old.Peer, id)
 	if err != nil {
-		return row, err
-	}
-	own, err := t.g.certificateTerms()
-	if err != nil {
-		return row, err
-	}
-	worker := party(agent.Certificate)
-	m.TaskID, m.CreatedAt, m.Requester, m.Worker = id, signing.TimeOf(t.now), party(own), &worker
-	payload, err := jcs.Encode(m)
-	if err != nil {
-		return row, err
-	}
-	if _, err := manifest.ReadManifest(payload); err != nil {
 		return row, err
 	}
 	row = taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: old.Peer, Title: m.Task.Title, Agent: by.Agent,
 		Proposal: payload, Files: old.Files, Named: old.Named || by == Owner, Claimed: old.Claimed, At: t.now, Here: map[string]bool{}}
 	return row, t.pass(&row, nil)
+}
+
+// between makes a contract of these terms, as a new task of ours for a contact's
+// agent under today's certificates.
+func (t *turn) between(m *manifest.TaskManifest, peer signing.DID, id manifest.TaskID) (payload jcs.Value, err error) {
+	agent, err := t.trust.AgentFor(peer, t.now)
+	if err != nil {
+		return payload, err
+	}
+	own, err := t.g.certificateTerms()
+	if err != nil {
+		return payload, err
+	}
+	worker := party(agent.Certificate)
+	m.TaskID, m.CreatedAt, m.Requester, m.Worker = id, signing.TimeOf(t.now), party(own), &worker
+	if payload, err = jcs.Encode(*m); err != nil {
+		return payload, err
+	}
+	_, err = manifest.ReadManifest(payload)
+	return payload, err
 }

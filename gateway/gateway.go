@@ -249,3 +249,12 @@ func (g *Gateway) mint(prefix string, at time.Time) (string, error) {
 	}
 	return prefix + string(out), nil
 }
+
+// newTaskID is for a task of ours.
+func (g *Gateway) newTaskID(at time.Time) (id manifest.TaskID, err error) {
+	text, err := g.mint("task_", at)
+	if err != nil {
+		return id, err
+	}
+	return manifest.ParseTaskID(text)
+}

@@ -80,11 +80,7 @@ func (g *Gateway) Open(ctx context.Context, by Caller, in Opening) (out Proposed
 	if err != nil {
 		return out, err
 	}
-	text, err := g.mint("task_", g.Now())
-	if err != nil {
-		return out, err
-	}
-	id, err := manifest.ParseTaskID(text)
+	id, err := g.newTaskID(g.Now())
 	if err != nil {
 		return out, err
 	}

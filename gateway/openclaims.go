@@ -8,7 +8,6 @@ import (
 
 	"sealbridge/manifest"
 	"sealbridge/signing"
-	"sealbridge/signing/jcs"
 	"sealbridge/spec"
 )
 
@@ -61,11 +60,7 @@ func (g *Gateway) Pick(ctx context.Context, by Caller, in Choice) (out Proposed,
 	if err := by.Person(); err != nil {
 		return out, err
 	}
-	text, err := g.mint("task_", g.Now())
-	if err != nil {
-		return out, err
-	}
-	id, err := manifest.ParseTaskID(text)
+	id, err := g.newTaskID(g.Now())
 	if err != nil {
 		return out, err
 	}
@@ -111,21 +106,8 @@ func (t *turn) picked(open openRow, name string, id manifest.TaskID) (row taskRo
 	if m, err = claim.Claim.TermsOf(m); err != nil {
 		return row, err
 	}
-	agent, err := t.trust.AgentFor(owner, t.now)
+	payload, err := t.between(&m, owner, id)
 	if err != nil {
-		return row, err
-	}
-	own, err := t.g.certificateTerms()
-	if err != nil {
-		return row, err
-	}
-	worker := party(agent.Certificate)
-	m.TaskID, m.CreatedAt, m.Requester, m.Worker = id, signing.TimeOf(t.now), party(own), &worker
-	payload, err := jcs.Encode(m)
-	if err != nil {
-		return row, err
-	}
-	if _, err := manifest.ReadManifest(payload); err != nil {
 		return row, err
 	}
 	return taskRow{Key: manifest.TaskKey{Owner: t.g.Owner, ID: id}, Role: manifest.Requester, Peer: owner, Title: m.Task.Title,

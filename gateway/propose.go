@@ -53,19 +53,15 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 		g.keepRefused(ctx, err)
 		return out, err
 	}
-	id, err := g.mint("task_", g.Now())
-	if err != nil {
-		return out, err
-	}
-	taskID, err := manifest.ParseTaskID(id)
+	id, err := g.newTaskID(g.Now())
 	if err != nil {
 		return out, err
 	}
 	if in.Bridged != nil {
-		taskID, id = in.Bridged.Task, in.Bridged.Task.String()
+		id = in.Bridged.Task
 	}
 	err = g.turn(ctx, func(t *turn) error {
-		row, err := t.newRow(by, in, taskID, refs, files)
+		row, err := t.newRow(by, in, id, refs, files)
 		if err != nil {
 			return err
 		}
@@ -80,7 +76,7 @@ func (g *Gateway) Propose(ctx context.Context, by Caller, in Proposal) (out Prop
 			return err
 		}
 		if in.DryRun {
-			out = Proposed{Task: id, Digest: signing.DigestOf(row.Proposal.Bytes()).String(), Manifest: row.Proposal}
+			out = Proposed{Task: id.String(), Digest: signing.DigestOf(row.Proposal.Bytes()).String(), Manifest: row.Proposal}
 			return t.dry(row)
 		}
 		if in.Bridged != nil {

@@ -89,11 +89,7 @@ func (g *Gateway) ProposeSeveral(ctx context.Context, by Caller, in Several) (ou
 // rowsFor are the tasks of a group before anything of them is kept.
 func (t *turn) rowsFor(by Caller, in Several, refs []manifest.ArtifactRef, files []string) (rows []taskRow, err error) {
 	for _, to := range in.To {
-		text, err := t.g.mint("task_", t.now)
-		if err != nil {
-			return nil, err
-		}
-		id, err := manifest.ParseTaskID(text)
+		id, err := t.g.newTaskID(t.now)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ async function call(name, args) {
 }
 
 const { tools } = await client.listTools();
-if (tools.length !== 12) throw new Error(`${tools.length} tools`);
+if (tools.length !== 13) throw new Error(`${tools.length} tools`);
 const { contacts } = await call('list_contacts', {});
 const asked = await call('delegate_task', { to: contacts[0].name, goal: 'Answer with any result.', sandbox: { claimed_ok: true } });
 console.log(asked.task_id);

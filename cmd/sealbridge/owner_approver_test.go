@@ -54,7 +54,7 @@ func TestDevicesElsewhereAnswerTogether(t *testing.T) {
 	if err := os.WriteFile(rules, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []error{d.gateways(ctx), d.invite(ctx), d.words(ctx), d.agent(ctx), d.propose(ctx)} {
+	for _, step := range []error{d.lends(ctx), d.gateways(ctx), d.invite(ctx), d.words(ctx), d.agent(ctx), d.propose(ctx)} {
 		if step != nil {
 			t.Fatal(step)
 		}

@@ -19,6 +19,7 @@ const (
 	rotateEvery  = 7 * 24 * time.Hour  // R2
 	republish    = time.Minute         // a relay that lost its store knows our key and list again after this
 	resend       = 20 * time.Second    // a document that nobody acknowledged goes again after this, then doubling
+	resendSelf   = time.Second         // the same for what belongs to no task: a box-key that arrives before its certificate is nothing to its reader (I4), whose mail has no way to us until it comes again
 )
 
 // post seals one document to a contact's agent and puts it at the relay.
@@ -119,7 +120,11 @@ func (g *Gateway) doSend(ctx context.Context, jb journal.Job) error {
 				return err
 			}
 		}
-		return t.Postpone(jobSend, jb.Key, t.now.Add(min(resend<<min(jb.Tries, 8), time.Hour)))
+		again := resend
+		if out.Task == "" && out.Ticket == "" { // a ticket is good for three envelopes
+			again = resendSelf
+		}
+		return t.Postpone(jobSend, jb.Key, t.now.Add(min(again<<min(jb.Tries, 12), time.Hour)))
 	})
 }
 

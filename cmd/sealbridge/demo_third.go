@@ -191,7 +191,7 @@ func (d *demo) cleoContract(ctx context.Context) error {
 func (d *demo) further(ctx context.Context) error {
 	out, code := d.cli(ctx, "cleo", "propose", "--parent", d.part, "--to", "ben", "--hand-on", "sales.csv", "-m", "Add up the north")
 	if code != exitNo || !strings.Contains(out, "depth-exceeded") {
-		return fmt.Errorf("Cleo hands on what is handed on to nobody: exit %d: %s", code, out)
+		return fmt.Errorf("what is handed on to nobody was: exit %d: %s", code, out)
 	}
 	d.tell("Cleo cannot hand it on further:")
 	line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")

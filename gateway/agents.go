@@ -18,9 +18,12 @@ import (
 )
 
 // sees says whether a task is the caller's: an owner sees all, an agent those
-// that it asked for or works on. To it another's does not exist.
+// that it asked for or works on, a boxed program its own. To it another's does not exist.
 func (c Caller) sees(row taskRow) bool {
-	return c == Owner || row.Agent == c.Agent || row.Helper == c.Agent
+	if c.Task != "" && c.Task != row.Key.String() {
+		return false
+	}
+	return c == Owner || c.Agent != "" && (row.Agent == c.Agent || row.Helper == c.Agent)
 }
 
 // agent refuses a caller that is none: what follows is asked by the agents' door only.

@@ -64,7 +64,7 @@ func (g *Gateway) command(row taskRow, a Agent, left time.Duration) (c runner.Co
 		maps.Copy(c.Env, env)
 	}
 	if g.ToolDoor != nil && len(m.Permissions.GrantedCapabilities) > 0 && c.Module == "" && g.Runner.Isolation(a.level()).Enforced == "gateway" {
-		port, env := g.ToolDoor.Port(ToolRun{Agent: row.Agent, Task: m.TaskID.String()})
+		port, env := g.ToolDoor.Port(ToolRun{Agent: row.Agent, Task: m.TaskID.String(), Key: row.Key.String()})
 		c.Ports = append(c.Ports, port)
 		maps.Copy(c.Env, env)
 	}

@@ -157,7 +157,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // Caller says who asks: the owner by the people's socket, or one agent by its own.
-type Caller struct{ Agent string }
+type Caller struct {
+	Agent string
+	Task  string // key of the one task that a boxed program of the agent works on; empty: all of the agent's
+}
 
 // Owner is the caller behind the people's socket.
 var Owner = Caller{}

@@ -24,7 +24,10 @@ type ToolDoor interface {
 }
 
 // ToolRun is one run that may call granted tools.
-type ToolRun struct{ Agent, Task string }
+type ToolRun struct {
+	Agent, Task string
+	Key         string // of the task: the id alone may be another owner's too (M11)
+}
 
 // ownCall is one call of our agent on a tool of another owner. Its use of the
 // contract's tool calls is reserved when it is signed, and charged unless the

@@ -57,7 +57,7 @@ func (d *toolDoor) open(g *gateway.Gateway, log *slog.Logger) {
 // Port is the door as one run sees it.
 func (d *toolDoor) Port(run gateway.ToolRun) (runner.Port, map[string]string) {
 	token := llmdoor.NewToken()
-	box := d.door.Box(run.Agent, token)
+	box := d.door.Box(run, token)
 	serve := func(ctx context.Context, _ *runner.Box, conn net.Conn) { llmdoor.ServeConn(ctx, conn, box) }
 	return runner.Port{Number: toolPort, Serve: serve}, map[string]string{"SEALBRIDGE_MCP_URL": "http://127.0.0.1:" + strconv.Itoa(toolPort) + mcptools.Path,
 		"SEALBRIDGE_MCP_TOKEN": token, "SEALBRIDGE_TASK": run.Task}

@@ -158,8 +158,8 @@ func (c caller) capabilityTools(s *mcp.Server) {
 
 // Box serves one run of a boxed program, which brings the token of that run: the
 // granted tools of its own task, and nothing else.
-func (d *Door) Box(agent, token string) http.Handler {
-	c := caller{Door: d, agent: Agent{Name: agent}, by: gateway.Caller{Agent: agent}, wait: httpWait}
+func (d *Door) Box(run gateway.ToolRun, token string) http.Handler {
+	c := caller{Door: d, agent: Agent{Name: run.Agent}, by: gateway.Caller{Agent: run.Agent, Task: run.Key}, wait: httpWait}
 	s := mcp.NewServer(&mcp.Implementation{Name: "sealbridge", Title: "Sealbridge", Version: d.Version},
 		&mcp.ServerOptions{Instructions: boxInstructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, SchemaCache: d.schemas})
 	c.capabilityTools(s)

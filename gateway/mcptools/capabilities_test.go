@@ -105,7 +105,12 @@ func TestAnAgentUsesWhatWasGranted(t *testing.T) { // C4a, A6
 func TestABoxHasTheToolsOfItsTaskAndNoOther(t *testing.T) { // G9, X3
 	h, _, id := lent(t, "socket")
 	door := mcptools.New(mcptools.Config{Gateway: h.ben.G, Version: "test", Identify: h.identify})
-	web := httptest.NewServer(door.Box("scribe", "box-token"))
+	taskID, err := manifest.ParseTaskID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := gateway.ToolRun{Agent: "scribe", Task: id, Key: manifest.TaskKey{Owner: h.ann.G.Owner, ID: taskID}.String()}
+	web := httptest.NewServer(door.Box(run, "box-token"))
 	defer web.Close()
 	in := h.client("http", "box-token", "", web.URL+mcptools.Path)
 	list, err := in.ListTools(context.Background(), nil)
@@ -114,6 +119,18 @@ func TestABoxHasTheToolsOfItsTaskAndNoOther(t *testing.T) { // G9, X3
 	}
 	if got := in.must("call_capability", object{"task_id": id, "tool": "docs.read", "arguments": object{"path": "public/a.txt"}, "wait_seconds": 20}); got["state"] != "done" {
 		t.Errorf("%s", canonical(got))
+	}
+	other := run // the same agent works on another task in another box
+	other.Key = manifest.TaskKey{Owner: h.ben.G.Owner, ID: taskID}.String()
+	beside := httptest.NewServer(door.Box(other, "box-token"))
+	defer beside.Close()
+	thief := h.client("http", "box-token", "", beside.URL+mcptools.Path)
+	for _, ref := range []string{id, id[len(id)-4:]} {
+		for tool, args := range map[string]object{"list_capabilities": {"task_id": ref}, "call_capability": {"task_id": ref, "tool": "docs.read", "arguments": object{"path": "public/a.txt"}}} {
+			if _, refused := thief.call(tool, args); !strings.Contains(refused, "not-found") {
+				t.Errorf("%s of another task's: %q", tool, refused)
+			}
+		}
 	}
 	for _, token := range []string{"", "claude-token", "box-tokenx"} {
 		s := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)

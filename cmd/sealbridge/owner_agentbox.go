@@ -108,13 +108,17 @@ func hostsOf(x *runner.Exec, ag home.Agent) string {
 
 // whatRuns is an agent's program, module or image with its arguments.
 func whatRuns(ag home.Agent) string {
-	if ag.Wasm != "" {
-		return fmt.Sprintf("module %s %q", ag.Wasm, ag.Command)
+	what := ""
+	switch {
+	case ag.Wasm != "":
+		what = "module " + ag.Wasm
+	case ag.Image != "":
+		what = "image " + ag.Image
 	}
-	if ag.Image != "" {
-		return fmt.Sprintf("image %s %q", ag.Image, ag.Command)
+	if len(ag.Command) > 0 {
+		what = strings.TrimSpace(fmt.Sprintf("%s %q", what, ag.Command))
 	}
-	return fmt.Sprintf("%q", ag.Command)
+	return what
 }
 
 // lacking says what this machine has not got to hold an agent with (X7).

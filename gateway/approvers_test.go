@@ -327,12 +327,12 @@ func TestARevocationGoesToEveryContact(t *testing.T) { // I7, R4
 	mem := relaytest.NewMemory()
 	var mu sync.Mutex
 	got := map[signing.DID]int{}
-	mem.Fate = func(_, to signing.DID, _ []byte) relaytest.Fate {
+	mem.SetFate(func(_, to signing.DID, _ []byte) relaytest.Fate {
 		mu.Lock()
 		defer mu.Unlock()
 		got[to]++
 		return relaytest.Deliver
-	}
+	})
 	ann, ben := pairOn(t, mem)
 	carl := newSide(t, func(s side) gatewayConn { return mem.Conn(s.home.Agent) }, mem.Address(), "Carl")
 	carl.redeem(ann.invite())

@@ -477,12 +477,12 @@ func TestLossDuplicatesAndReorderingChangeNothing(t *testing.T) { // F7 in small
 		mem := relaytest.NewMemory()
 		var mu sync.Mutex
 		n := 0
-		mem.Fate = func(_, _ signing.DID, _ []byte) relaytest.Fate {
+		mem.SetFate(func(_, _ signing.DID, _ []byte) relaytest.Fate {
 			mu.Lock()
 			defer mu.Unlock()
 			n++
 			return []relaytest.Fate{relaytest.Deliver, relaytest.Twice, relaytest.Unsure, relaytest.Late, relaytest.Refuse}[n%5]
-		}
+		})
 		ann, ben := pairOn(t, mem)
 		ann.patience, ben.patience = 24*time.Hour, 24*time.Hour // of the bubble: what is late comes again after minutes
 		p := ann.propose()

@@ -95,7 +95,7 @@ func simulate(t *testing.T, seed uint64) {
 		s.run = counter{}
 		s.restart()
 	}
-	mem.Fate = c.fate // from here on; the two know each other
+	mem.SetFate(c.fate) // from here on; the two know each other
 	var tasks []string
 	for range 1 + c.in(3) {
 		p := ann.proposeWith(func(d *manifest.Draft) {
@@ -108,7 +108,7 @@ func simulate(t *testing.T, seed uint64) {
 		step(t, c, []*side{ann, ben}, tasks)
 		time.Sleep(time.Duration(1+c.in(90)) * time.Second)
 	}
-	mem.Fate = nil
+	mem.SetFate(nil)
 	time.Sleep(2 * time.Hour)       // longer than the longest wait before a document goes again
 	later(3*24*time.Hour, ann, ben) // past every deadline and ask
 	time.Sleep(2 * time.Hour)       // what that comes to

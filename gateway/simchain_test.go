@@ -41,7 +41,7 @@ func simulateChain(t *testing.T, seed uint64) {
 	cleo.worker(t)
 	cleo.run = counter{}
 	cleo.restart()
-	mem.Fate = c.fate // from here on; neighbours know each other
+	mem.SetFate(c.fate) // from here on; neighbours know each other
 	var tasks, made []string
 	for range 1 + c.in(2) {
 		in := ann.deep(1)
@@ -60,7 +60,7 @@ func simulateChain(t *testing.T, seed uint64) {
 		}
 		time.Sleep(time.Duration(1+c.in(60)) * time.Second)
 	}
-	mem.Fate = nil
+	mem.SetFate(nil)
 	time.Sleep(2 * time.Hour)             // longer than the longest wait before a document goes again
 	later(3*24*time.Hour, ann, ben, cleo) // past every deadline and ask
 	time.Sleep(2 * time.Hour)             // what that comes to

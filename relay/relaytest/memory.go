@@ -33,10 +33,8 @@ const (
 type Memory struct {
 	key signing.Signer
 
-	// Fate, if not nil, is asked for every put; set it before the first.
-	Fate func(from, to signing.DID, envelope []byte) Fate
-
 	mu      sync.Mutex // guards what follows
+	fate    func(from, to signing.DID, envelope []byte) Fate
 	boxes   map[relay.Token]*relay.Mailbox
 	mail    map[relay.Token][]letter
 	late    map[relay.Token][]letter
@@ -47,6 +45,13 @@ type Memory struct {
 	chunks  map[relay.Token]map[string]map[int][]byte
 	changed chan struct{} // closed and made anew at every change
 	cut     map[signing.DID]bool
+}
+
+// SetFate has decide asked for every put from now on; nil: all is delivered.
+func (m *Memory) SetFate(decide func(from, to signing.DID, envelope []byte) Fate) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fate = decide
 }
 
 type letter struct {
@@ -158,8 +163,11 @@ func (c *MemoryConn) Put(ctx context.Context, to signing.DID, envelope []byte, t
 		return relay.Receipt{}, spec.Refuse(spec.TooLarge, "", "1 MiB")
 	}
 	fate := Deliver
-	if c.m.Fate != nil {
-		fate = c.m.Fate(c.did, to, envelope)
+	c.m.mu.Lock()
+	decide := c.m.fate
+	c.m.mu.Unlock()
+	if decide != nil {
+		fate = decide(c.did, to, envelope)
 	}
 	if fate == Refuse {
 		return relay.Receipt{}, spec.Refuse(spec.Unavailable, "", "by fate")

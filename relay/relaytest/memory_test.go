@@ -20,7 +20,7 @@ func TestTheTwinWorksInABubble(t *testing.T) {
 		m := relaytest.NewMemory()
 		fates := []relaytest.Fate{relaytest.Late, relaytest.Twice, relaytest.Lose, relaytest.Unsure, relaytest.Refuse, relaytest.Deliver}
 		n := 0
-		m.Fate = func(_, _ signing.DID, _ []byte) relaytest.Fate { n++; return fates[n-1] }
+		m.SetFate(func(_, _ signing.DID, _ []byte) relaytest.Fate { n++; return fates[n-1] })
 		a, b := m.Conn(ann), m.Conn(ben)
 		relaytest.Ready(t, b, ben, ann)
 		var got []string

@@ -106,7 +106,7 @@ func handedOn(a Ask, t task.Task) bool {
 // deeper says of a contract that it may be handed on, and of a child that it is one.
 func (w *words) deeper(worker string) {
 	if n := w.x.Above; n > 0 && w.a.Side == manifest.Worker {
-		w.line(Newly, "part", fmt.Sprintf("it is a part of other work: %d more above %s learn nothing of you but what it says", n, w.who))
+		w.line(Newly, "part", fmt.Sprintf("it is a part of other work: whoever is above %s (%d) learns nothing of you but what it says", w.who, n))
 	}
 	if n := w.m.Permissions.MaxDelegationDepth; n > 0 {
 		w.line(Newly, "hand on", fmt.Sprintf("%s may hand parts of it on to others, up to %d deep, each by a yes of both owners", worker, n))

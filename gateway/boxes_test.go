@@ -158,7 +158,7 @@ func TestASubprocessStandsInOnlyWhereTheContractSaysSo(t *testing.T) { // X10
 // thief is an agent that looks for what its owner's gateway has, and says what it read.
 const thief = `#!/bin/sh
 cat >/dev/null
-for f in HOME/*.yaml HOME/*key* HOME/*/* HOME/work/*/work/in/* HOME/journal* /proc/*/environ /proc/1/root/HOME/config.yaml ../../*/work/in/* /etc/shadow; do
+for f in HOME/*.yaml HOME/*key* HOME/*/* OTHERS HOME/journal* /proc/*/environ /proc/1/root/HOME/config.yaml ../../*/*/in/* /etc/shadow; do
   case $f in /proc/$$/*|/proc/1/environ|/proc/self/*|/proc/thread-self/*) continue ;; esac
   head -c 40 "$f" 2>/dev/null >>out/loot.txt
 done
@@ -172,7 +172,7 @@ func TestAnAgentReadsNothingOfItsGateway(t *testing.T) { // X3, X8
 		t.Skip("this machine boxes no subprocess: what it could read is not tried")
 	}
 	script := filepath.Join(t.TempDir(), "thief.sh")
-	if err := os.WriteFile(script, []byte(strings.ReplaceAll(thief, "HOME", ben.home.Dir)), 0o755); err != nil {
+	if err := os.WriteFile(script, []byte(strings.NewReplacer("HOME", ben.home.Dir, "OTHERS", filepath.Join(ben.home.Work(), "*", "work", "in", "*")).Replace(thief)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(ben.home.Work(), "run-OTHER", "work", "in") // another task, at work

@@ -139,19 +139,8 @@ func TestABoxHasTheToolsOfItsTaskAndNoOther(t *testing.T) { // G9, X3
 		}
 	}
 	// a program without an MCP client: one request, one answer
-	r, err := http.NewRequest("POST", web.URL+mcptools.Path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_capability","arguments":{"task_id":"`+id+`","tool":"docs.read","arguments":{"path":"public/b.txt"},"wait_seconds":20}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer box-token")
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), `"state":"done"`) {
-		t.Errorf("%s, %v", b, err)
+	answer := post(t, web.URL+mcptools.Path, "box-token", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_capability","arguments":{"task_id":"`+id+`","tool":"docs.read","arguments":{"path":"public/b.txt"},"wait_seconds":20}}}`)
+	if !strings.Contains(answer, `"state":"done"`) {
+		t.Error(answer)
 	}
 }

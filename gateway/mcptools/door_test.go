@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -156,25 +157,30 @@ func TestWhatIsNotTheAgentsIsRefused(t *testing.T) {
 	}
 }
 
+// post is one request without a client, and its answer.
+func post(t *testing.T, url, token, body string) string {
+	t.Helper()
+	r, err := http.NewRequest("POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 func TestArgumentsAreReadAsStrictlyAsDocuments(t *testing.T) { // D1, D2
 	h := newHouse(t, gatewaytest.Counter)
-	post := func(body string) string {
-		r, err := http.NewRequest("POST", h.url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer claude-token")
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		var b bytes.Buffer
-		b.ReadFrom(res.Body)
-		return b.String()
-	}
 	for what, args := range map[string]string{
 		"a name twice":        `{"to":"Ben","goal":"a","goal":"b"}`,
 		"a name twice inside": `{"to":"Ben","goal":"a","data":{"x":1,"\u0078":2}}`,
@@ -182,12 +188,12 @@ func TestArgumentsAreReadAsStrictlyAsDocuments(t *testing.T) { // D1, D2
 		"a lone surrogate":    `{"to":"Ben","goal":"a","data":"\ud800"}`,
 		"another case":        `{"to":"Ben","Goal":"a"}`,
 	} {
-		out := post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delegate_task","arguments":` + args + `}}`)
+		out := post(t, h.url, "claude-token", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delegate_task","arguments":`+args+`}}`)
 		if !strings.Contains(out, `"isError":true`) && !strings.Contains(out, `"error"`) {
 			t.Errorf("%s: %s", what, out)
 		}
 	}
-	if out := post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_tasks","arguments":{}}}`); !strings.Contains(out, `"tasks":[]`) {
+	if out := post(t, h.url, "claude-token", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_tasks","arguments":{}}}`); !strings.Contains(out, `"tasks":[]`) {
 		t.Errorf("something was asked: %s", out)
 	}
 }

@@ -44,8 +44,8 @@ func agentAdd(a *app) *cobra.Command {
 				return err
 			}
 			name := args[0]
-			if err := manifest.CheckArtifactName(name); err != nil || len(name) > 39 {
-				return usage("a short name of letters, digits and dashes")
+			if err := shortName(name); err != nil {
+				return err
 			}
 			if _, there := h.Config.Agents[name]; there {
 				return spec.Refuse(spec.Conflict, "", "an agent "+name+" is there already: sealbridge agent remove "+name)
@@ -187,4 +187,12 @@ func agentRemove(a *app) *cobra.Command {
 		a.print("%s removed\n", args[0])
 		return nil
 	}}
+}
+
+// shortName refuses what is no name for an agent or a provider: it becomes a member of config.yaml and a file.
+func shortName(name string) error {
+	if err := manifest.CheckArtifactName(name); err != nil || len(name) > 39 {
+		return usage("a short name of letters, digits and dashes")
+	}
+	return nil
 }

@@ -35,8 +35,8 @@ func modelAdd(a *app) *cobra.Command {
 				return err
 			}
 			name := args[0]
-			if err := manifest.CheckArtifactName(name); err != nil || len(name) > 39 {
-				return usage("a short name of letters, digits and dashes")
+			if err := shortName(name); err != nil {
+				return err
 			}
 			if _, there := h.Config.Models[name]; there {
 				return spec.Refuse(spec.Conflict, "", "a provider "+name+" is there already: sealbridge model remove "+name)
